@@ -1,0 +1,37 @@
+"""The TD3 you can read, trust and run at any size."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from td3.agent import TD3
+    from td3.networks import Actor, Critic
+    from td3.evaluation import evaluate
+    from td3.policy import Policy, load_policy
+    from td3.replay import ReplayBuffer
+    from td3.training import train
+
+# Name → module. Loaded when first used: importing torch takes over a second.
+_PUBLIC = {
+    "TD3": "td3.agent",
+    "ReplayBuffer": "td3.replay",
+    "Actor": "td3.networks",
+    "Critic": "td3.networks",
+    "train": "td3.training",
+    "evaluate": "td3.evaluation",
+    "Policy": "td3.policy",
+    "load_policy": "td3.policy",
+}
+
+__all__ = ["TD3", "Actor", "Critic", "Policy", "ReplayBuffer", "evaluate", "load_policy", "train"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'td3' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,214 @@
+"""Checkpoints: complete or absent, checked, and only as large as what is new.
+
+    checkpoints/000010000/state.safetensors    networks, targets, moments, environments' lives
+    checkpoints/000010000/manifest.json        counters, streams, checksums of all it needs
+    replay/000010000.rows                      transitions added since the checkpoint before
+
+A transition is written once. A checkpoint lists the replay segments that still hold some of its
+ring; a segment that no kept checkpoint lists is removed.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from td3.errors import UserError
+from td3.files import TEMPORARY, digest, new_folder, remove, write_durably
+from td3.replay import ReplayBuffer
+
+FORMAT = 1
+KEPT = 2
+SEGMENT_NAME = re.compile(r"\d{9,}\.rows")
+STATE, MANIFEST = "state.safetensors", "manifest.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was read and found whole."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+    """Everything that is not a tensor: counters, streams, where metrics.jsonl ended."""
+    segments: list[dict[str, Any]]
+    rejected: list[str]
+    """Why newer checkpoints were passed over, one sentence each."""
+
+
+class Invalid(Exception):
+    """A checkpoint that must not be used; the message says what is wrong with it."""
+
+
+def save_checkpoint(
+    run: Path,
+    step: int,
+    tensors: Mapping[str, Tensor],
+    facts: Mapping[str, Any],
+    replay: ReplayBuffer,
+    segments: list[dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Write a checkpoint; returns the replay segments it uses, to pass in next time."""
+    folder = run / "checkpoints" / f"{step:09d}"
+    folder.parent.mkdir(exist_ok=True)
+    fresh = new_segment(run, step, replay, segments)
+    segments = [*(s for s in segments if still_needed(s, replay)), *fresh]
+    with new_folder(folder) as beside:
+        blob = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+        size, checksum = write_durably(beside / STATE, [blob])
+        body = {
+            "format": FORMAT,
+            "step": step,
+            "state": {"bytes": size, "sha256": checksum},
+            "segments": segments,
+            "facts": dict(facts),
+        }
+        write_durably(beside / MANIFEST, [sealed(body)])
+    prune(run)
+    return segments
+
+
+def sealed(body: Mapping[str, Any]) -> bytes:
+    """JSON with a checksum of itself in the last line."""
+    text = json.dumps(body, indent=1).encode()
+    return text + b"\n" + digest(text).encode() + b"\n"
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    text, _, seal = data.rstrip(b"\n").rpartition(b"\n")
+    if data != text + b"\n" + seal + b"\n" or digest(text).encode() != seal:
+        raise Invalid(f"{MANIFEST} fails its checksum")
+    body = json.loads(text)
+    if body.get("format") != FORMAT:
+        raise Invalid(f"{MANIFEST} has format {body.get('format')}, this is td3 format {FORMAT}")
+    return dict(body)
+
+
+def new_segment(
+    run: Path, step: int, replay: ReplayBuffer, segments: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Write the transitions added since the last segment, if there are any."""
+    saved = segments[-1]["stop"] if segments else [0] * replay.agents
+    spans = [
+        (max(int(start), int(stop) - replay.capacity), int(stop))
+        for start, stop in zip(saved, replay.added, strict=True)
+    ]
+    if replay.rows is None or all(start == stop for start, stop in spans):
+        return []
+    folder = run / "replay"
+    folder.mkdir(exist_ok=True)
+    name = f"{step:09d}.rows"
+    beside = folder / (TEMPORARY + name)
+    size, checksum = write_durably(
+        beside, (chunk for agent, span in enumerate(spans) for chunk in rows(replay, agent, *span))
+    )
+    beside.replace(folder / name)
+    return [
+        {
+            "file": name,
+            "bytes": size,
+            "sha256": checksum,
+            "start": [start for start, _ in spans],
+            "stop": [stop for _, stop in spans],
+            "width": replay.rows.shape[2],
+            "dims": [replay.state_dim, replay.action_dim],
+        }
+    ]
+
+
+def rows(replay: ReplayBuffer, agent: int, start: int, stop: int) -> list[memoryview]:
+    """The bytes of transitions start…stop of one agent, in the order they were added."""
+    assert replay.rows is not None
+    first, last = start % replay.capacity, (stop - 1) % replay.capacity + 1
+    if start == stop:
+        return []
+    pieces = [(first, last)] if first < last else [(first, replay.capacity), (0, last)]
+    return [replay.rows[agent, a:b].cpu().numpy().data.cast("B") for a, b in pieces]
+
+
+def still_needed(segment: Mapping[str, Any], replay: ReplayBuffer) -> bool:
+    return bool((np.array(segment["stop"]) > replay.added - replay.capacity).any())
+
+
+def prune(run: Path) -> None:
+    """Keep the newest checkpoints and the segments that they use."""
+    folders = sorted((f for f in (run / "checkpoints").iterdir() if f.name.isdigit()), reverse=True)
+    for folder in folders[KEPT:]:
+        remove(folder / MANIFEST)  # first: without it the rest is no checkpoint
+        remove(folder)
+    used = set()
+    for folder in folders[:KEPT]:
+        try:
+            used |= {segment["file"] for segment in read_manifest(folder)["segments"]}
+        except Invalid:
+            remove(folder)
+    for file in (run / "replay").glob("*"):
+        if file.name not in used:
+            remove(file)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        return unsealed((folder / MANIFEST).read_bytes())
+    except OSError as error:
+        raise Invalid(f"{MANIFEST} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise Invalid(f"{MANIFEST} is not JSON") from error
+
+
+def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
+    """A file's content, if it is the one that was written."""
+    try:
+        if path.stat().st_size != expected["bytes"]:
+            raise Invalid(f"{path.name} has {path.stat().st_size} bytes, not {expected['bytes']}")
+        data = path.read_bytes()
+    except OSError as error:
+        raise Invalid(f"{path.name} cannot be read ({error.strerror})") from error
+    if digest(data) != expected["sha256"]:
+        raise Invalid(f"{path.name} fails its checksum")
+    return data
+
+
+def newest_checkpoint(run: Path, replay: ReplayBuffer) -> Checkpoint | None:
+    """Read the newest valid checkpoint and fill `replay` from it; None where there is none yet."""
+    rejected: list[str] = []
+    for folder in sorted((run / "checkpoints").glob("[0-9]*"), reverse=True):
+        try:
+            body = read_manifest(folder)
+            tensors = load(checked_bytes(folder / STATE, body["state"]))
+            fill(replay, run, body["segments"])
+            return Checkpoint(body["step"], tensors, body["facts"], body["segments"], rejected)
+        except Invalid as error:
+            rejected.append(f"checkpoint {folder.name} is not used: {error}")
+        except (KeyError, TypeError, ValueError, SafetensorError) as error:
+            rejected.append(f"checkpoint {folder.name} is not used: malformed ({error})")
+    if rejected:
+        raise UserError(f"No checkpoint in {run} is whole: {'; '.join(rejected)}.")
+    return None
+
+
+def fill(replay: ReplayBuffer, run: Path, segments: list[dict[str, Any]]) -> None:
+    """Put every segment's transitions back into the ring."""
+    replay.added[:] = 0
+    for segment in segments:
+        if not SEGMENT_NAME.fullmatch(segment["file"]):
+            raise Invalid(f"{segment['file']!r} is no name of a replay segment")
+        data = checked_bytes(run / "replay" / segment["file"], segment)
+        if replay.rows is None:
+            replay.allocate(*segment["dims"])
+        assert replay.rows is not None
+        table = torch.frombuffer(bytearray(data), dtype=replay.dtype).view(-1, segment["width"])
+        spans = list(zip(segment["start"], segment["stop"], strict=True))
+        parts = table.split([stop - start for start, stop in spans])
+        for agent, ((start, stop), part) in enumerate(zip(spans, parts, strict=True)):
+            places = torch.arange(start, stop) % replay.capacity
+            replay.rows[agent, places.to(replay.device)] = part.to(replay.device)
+            replay.added[agent] = stop

@@ -1,0 +1,47 @@
+"""td3 report"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from td3.errors import UserError
+from td3.report import read_runs, summary_json, write_report
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Write one page about one or more runs: settings, curves, table, training, video.
+
+    report.html holds everything and can be sent alone; report.md links its figures. Runs may
+    still be going. Examples:
+
+    td3 report runs/cheetah
+
+    td3 report runs/* --out report
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders."""
+    out: Path | None = None
+    """Folder to write to; default: the run itself, or ./report for several runs."""
+    json: bool = False
+    """Print the numbers and the files written as JSON."""
+
+
+def run(arguments: Arguments) -> int:
+    """Write the page, and say where."""
+    runs = read_runs(arguments.runs)
+    out = arguments.out or (runs[0].folder if len(runs) == 1 else Path("report"))
+    try:
+        with Console(stderr=True).status("writing the report"):
+            written = write_report(runs, out)
+    except OSError as error:
+        raise UserError(f"Cannot write to {out}: {error.strerror}.") from error
+    if arguments.json:
+        print(json.dumps({"written": [str(path) for path in written]} | summary_json(runs)))
+    else:
+        print("\n".join(f"wrote {path}" for path in written))
+    return 0

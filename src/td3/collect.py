@@ -1,0 +1,231 @@
+"""Policy + environments → transitions."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from td3.config import EnvironmentConfig
+from td3.environments import Environment
+from td3.errors import RunStopped
+from td3.seeding import Stream
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Steps(NamedTuple):
+    """One step of every environment, one row each."""
+
+    next_states: NDArray[np.float32]
+    """Where the action led; at an episode's end its last state, not the next one's first."""
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    real: NDArray[np.bool_]
+    """False where the environment only reset and nothing was experienced."""
+
+
+class Environments(Protocol):
+    """Several environments stepped together; those that end start anew by themselves."""
+
+    states: NDArray[np.float32]
+    state_dim: int
+    action_dim: int
+
+    def step(self, actions: NDArray[np.float32], time: int) -> Steps: ...
+    def snapshot(self) -> Arrays: ...
+    def restore(self, arrays: Arrays) -> str: ...
+    def close(self) -> None: ...
+
+
+class Slot:
+    """One environment that can be brought back exactly.
+
+    Simulators seldom let themselves be saved, but they repeat: the same seed and the same actions
+    from a *fresh object* give the same states (from a used object some do not). So a slot keeps
+    what it did since its object was made, and restoring it means doing that again. To keep this
+    short, the object is remade at the first episode end after each multiple of `remake_every`.
+    """
+
+    def __init__(self, config: EnvironmentConfig, stream: Stream, remake_every: int) -> None:
+        self.config, self.stream, self.remake_every = config, stream, remake_every
+        self.environment = Environment(config)
+        self.start(time=0)
+
+    def start(self, time: int) -> None:
+        """Begin the life of a fresh object."""
+        self.seed, self.made_at = int(self.stream.integers(2**31)), time
+        self.actions: list[NDArray[np.float32]] = []
+        self.resets: list[int] = []
+        self.state = self.environment.reset(seed=self.seed)
+
+    def step(
+        self, action: NDArray[np.float32], time: int
+    ) -> tuple[NDArray[np.float32], float, bool, bool]:
+        self.actions.append(action)
+        next_state, reward, terminated, truncated = self.environment.step(action)
+        self.state = next_state
+        if terminated or truncated:
+            if time // self.remake_every != self.made_at // self.remake_every:
+                self.environment.close()
+                self.environment = Environment(self.config)
+                self.start(time)
+            else:
+                self.resets.append(len(self.actions))
+                self.state = self.environment.reset()
+        return next_state, reward, terminated, truncated
+
+    def snapshot(self) -> Arrays:
+        return {
+            "life": np.array([self.seed, self.made_at], dtype=np.int64),
+            "actions": np.array(self.actions, dtype=np.float32).reshape(
+                -1, self.environment.action_dim
+            ),
+            "resets": np.array(self.resets, dtype=np.int64),
+            "state": self.state,
+        }
+
+    def restore(self, arrays: Arrays) -> bool:
+        """Live the same life again; says whether it led to the same state."""
+        self.environment.close()
+        self.environment = Environment(self.config)
+        self.seed, self.made_at = (int(number) for number in arrays["life"])
+        self.actions = list(arrays["actions"])
+        self.resets = arrays["resets"].tolist()
+        resets = set(self.resets)
+        self.state = self.environment.reset(seed=self.seed)
+        for position, action in enumerate(self.actions, start=1):
+            self.state, *_ = self.environment.step(action)
+            if position in resets:
+                self.state = self.environment.reset()
+        return self.state.tobytes() == arrays["state"].tobytes()
+
+
+class InProcess:
+    """Environments in this process, one after the other."""
+
+    def __init__(
+        self, config: EnvironmentConfig, streams: list[Stream], remake_every: int
+    ) -> None:
+        """One environment per stream."""
+        self.slots = [Slot(config, stream, remake_every) for stream in streams]
+        first = self.slots[0].environment
+        self.state_dim, self.action_dim = first.state_dim, first.action_dim
+        self.states = np.stack([slot.state for slot in self.slots])
+
+    def step(self, actions: NDArray[np.float32], time: int) -> Steps:
+        results = []
+        for index, (slot, action) in enumerate(zip(self.slots, actions, strict=True)):
+            try:
+                results.append(slot.step(action, time))
+            except RunStopped as error:
+                raise RunStopped(f"{error} in environment {index} at step {time}") from error
+        next_states, rewards, terminated, truncated = zip(*results, strict=True)
+        self.states = np.stack([slot.state for slot in self.slots])
+        return Steps(
+            np.stack(next_states), np.array(rewards), np.array(terminated), np.array(truncated),
+            real=np.ones(len(results), dtype=np.bool_),
+        )  # fmt: skip
+
+    def snapshot(self) -> Arrays:
+        return {
+            f"{index}.{key}": array
+            for index, slot in enumerate(self.slots)
+            for key, array in slot.snapshot().items()
+        }
+
+    def restore(self, arrays: Arrays) -> str:
+        """Bring every environment back; returns why that was not exact, or nothing."""
+        strayed = [
+            index
+            for index, slot in enumerate(self.slots)
+            if not slot.restore(
+                {key: arrays[f"{index}.{key}"] for key in ("life", "actions", "resets", "state")}
+            )
+        ]
+        self.states = np.stack([slot.state for slot in self.slots])
+        if not strayed:
+            return ""
+        return (
+            f"{self.slots[0].config.id} did not repeat itself: environment "
+            f"{', '.join(map(str, strayed))} came to another state from the same seed and actions"
+        )
+
+    def close(self) -> None:
+        for slot in self.slots:
+            slot.environment.close()
+
+
+class Ended(NamedTuple):
+    """An episode that just ended."""
+
+    agent: int
+    episode_return: float
+    length: int
+
+
+class Collector:
+    """Acts in every agent's environments and hands back the rows to store."""
+
+    def __init__(
+        self,
+        environments: Environments,
+        agents: int,
+        explore: list[Stream],
+        exploration_noise: float,
+        reward_scale: float = 1.0,
+    ) -> None:
+        self.environments = environments
+        self.explore, self.exploration_noise = explore, exploration_noise
+        self.reward_scale = reward_scale
+        self.count = len(environments.states) // agents
+        self.owners = np.repeat(np.arange(agents), self.count)
+        """Which agent each environment belongs to."""
+        self.returns = np.zeros(len(self.owners))
+        self.lengths = np.zeros(len(self.owners), dtype=np.int64)
+
+    def random_actions(self) -> NDArray[np.float32]:
+        """Uniform over the action range."""
+        shape = (self.count, self.environments.action_dim)
+        draws = [stream.uniform(-1, 1, shape) for stream in self.explore]
+        return np.concatenate(draws).astype(np.float32)
+
+    def explore_around(self, actions: NDArray[np.floating]) -> NDArray[np.float32]:
+        """The actors' actions with Gaussian noise, kept in range."""
+        shape = (self.count, self.environments.action_dim)
+        noise = np.concatenate([stream.standard_normal(shape) for stream in self.explore])
+        noisy = actions + self.exploration_noise * noise
+        return np.clip(noisy, -1, 1).astype(np.float32)
+
+    def step(
+        self, actions: NDArray[np.float32], time: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[Ended]]:
+        """Take the actions; returns (owner of each row, rows in replay order, ended episodes)."""
+        states = self.environments.states
+        steps = self.environments.step(actions, time)
+        rows = np.hstack(
+            [
+                states,
+                actions,
+                steps.next_states,
+                (self.reward_scale * steps.rewards)[:, None],
+                steps.terminated[:, None],
+            ]
+        ).astype(np.float32)
+        self.returns += np.where(steps.real, steps.rewards, 0)
+        self.lengths += steps.real
+        over = np.flatnonzero(steps.real & (steps.terminated | steps.truncated))
+        ended = [
+            Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i])) for i in over
+        ]
+        self.returns[over], self.lengths[over] = 0, 0
+        return self.owners[steps.real], rows[steps.real], ended
+
+    def snapshot(self) -> Arrays:
+        own = {"returns": self.returns, "lengths": self.lengths}
+        return own | {f"env.{k}": v for k, v in self.environments.snapshot().items()}
+
+    def restore(self, arrays: Arrays) -> str:
+        self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
+        lives = {k.removeprefix("env."): v for k, v in arrays.items() if k.startswith("env.")}
+        return self.environments.restore(lives)

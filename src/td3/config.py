@@ -1,0 +1,290 @@
+"""What a run is asked to do: frozen dataclasses, TOML files, recipes.
+
+Each field is followed by its docstring: what it means, its unit, and the value in the TD3 paper's
+published code where there is one. Help texts and documentation are made from these.
+"""
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from td3.errors import UserError, nearest
+
+Value = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class EnvironmentConfig:
+    """The task."""
+
+    id: str = ""
+    """Gymnasium id, e.g. HalfCheetah-v5, dm_control/cheetah-run-v0 or my_package:MyEnv-v0."""
+    kwargs: dict[str, Value] = field(default_factory=dict)
+    """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
+    count: int = 1
+    """Environments per agent, stepped in turn; paper: 1."""
+    normalize_observations: bool = False
+    """Scale observations by their running mean and deviation; paper: off."""
+    reward_scale: float = 1.0
+    """Factor on the rewards that the agent learns from (evaluation shows the true ones);
+    paper: 1."""
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """The networks and the update (steps 2 to 15)."""
+
+    hidden_sizes: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of actor and critics; paper: 256 256 (article: 400 300)."""
+    actor_learning_rate: float = 3e-4
+    """Adam's step size for the actor; paper: 3e-4."""
+    critic_learning_rate: float = 3e-4
+    """Adam's step size for the critics; paper: 3e-4."""
+    batch_size: int = 256
+    """Transitions per update; paper: 256 (article: 100)."""
+    discount: float = 0.99
+    """Weight of the next step's value, gamma; paper: 0.99."""
+    tau: float = 0.005
+    """Share of the online network that a target takes over (steps 14, 15); paper: 0.005."""
+    policy_noise: float = 0.2
+    """Deviation of the smoothing noise on target actions, in half action ranges; paper: 0.2."""
+    noise_clip: float = 0.5
+    """Largest smoothing noise, in half action ranges; paper: 0.5."""
+    policy_freq: int = 2
+    """Critic updates per actor update; paper: 2."""
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """Acting, storing, updating."""
+
+    steps: int = 1_000_000
+    """Environment steps per agent; paper: 1,000,000."""
+    random_steps: int = 25_000
+    """First steps with uniformly random actions; paper: 25,000 (article: 10,000 or 1,000)."""
+    exploration_noise: float = 0.1
+    """Deviation of the Gaussian noise on actions, in half action ranges; paper: 0.1."""
+    update: Literal["step", "episode"] = "step"
+    """When to update: after each step once the random steps are over, or, as the walk-throughs
+    do, after each episode for as many updates as it had steps; paper: step (article: episode)."""
+    updates_per_step: int = 1
+    """Updates for each environment step; paper: 1."""
+    replay_size: int = 1_000_000
+    """Transitions that the replay ring holds, per agent; paper: 1,000,000."""
+    log_every: int = 1_000
+    """Steps between two training records in metrics.jsonl."""
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Noise-free episodes on seeds of their own."""
+
+    every: int = 5_000
+    """Steps between evaluations; paper: 5,000."""
+    episodes: int = 10
+    """Episodes per evaluation, on the same seeds each time; paper: 10."""
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """How much work a crash may cost."""
+
+    every: int = 10_000
+    """Steps between checkpoints. Environments are remade at the first episode end after each."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of it."""
+
+    environment: EnvironmentConfig = EnvironmentConfig()
+    agent: AgentConfig = AgentConfig()
+    loop: LoopConfig = LoopConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    recipe: str = ""
+    """Recipe that these settings started from."""
+    seed: int = 0
+    """Seed of the first agent; the others count up from it."""
+    seeds: int = 1
+    """How many agents to train side by side, each with its own seed."""
+    device: str = "auto"
+    """cpu, cuda, or auto: cuda where there is one."""
+    track: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    """Where to send metrics besides metrics.jsonl: tensorboard, wandb."""
+    threads: int = 1
+    """CPU threads for the arithmetic. Part of the result: another count rounds differently."""
+
+    @property
+    def agent_seeds(self) -> list[int]:
+        return list(range(self.seed, self.seed + self.seeds))
+
+
+def check(config: Config) -> Config:
+    """Return the configuration, or say in one sentence what is wrong with it."""
+    positive = {
+        "agent.batch_size": config.agent.batch_size,
+        "agent.actor_learning_rate": config.agent.actor_learning_rate,
+        "agent.critic_learning_rate": config.agent.critic_learning_rate,
+        "agent.policy_freq": config.agent.policy_freq,
+        "environment.count": config.environment.count,
+        "environment.reward_scale": config.environment.reward_scale,
+        "loop.steps": config.loop.steps,
+        "loop.updates_per_step": config.loop.updates_per_step,
+        "loop.replay_size": config.loop.replay_size,
+        "loop.log_every": config.loop.log_every,
+        "evaluation.every": config.evaluation.every,
+        "evaluation.episodes": config.evaluation.episodes,
+        "checkpoint.every": config.checkpoint.every,
+        "seeds": config.seeds,
+        "threads": config.threads,
+    }
+    not_negative = {
+        "agent.policy_noise": config.agent.policy_noise,
+        "agent.noise_clip": config.agent.noise_clip,
+        "loop.exploration_noise": config.loop.exploration_noise,
+        "loop.random_steps": config.loop.random_steps,
+        "seed": config.seed,
+    }
+    shares = {"agent.discount": config.agent.discount, "agent.tau": config.agent.tau}
+    for key, number in positive.items():
+        if not 0 < number < float("inf"):
+            raise UserError(f"{key} must be greater than 0, not {number}.")
+    for key, number in not_negative.items():
+        if not 0 <= number < float("inf"):
+            raise UserError(f"{key} must be 0 or more, not {number}.")
+    for key, number in shares.items():
+        if not 0 <= number <= 1:
+            raise UserError(f"{key} must lie between 0 and 1, not {number}.")
+    if not config.agent.hidden_sizes or min(config.agent.hidden_sizes) < 1:
+        raise UserError("agent.hidden_sizes needs at least one width of 1 or more.")
+    if config.device not in ("auto", "cpu", "cuda") and not config.device.startswith("cuda:"):
+        raise UserError(f"device must be cpu, cuda or auto, not {config.device!r}.")
+    if not config.environment.id:
+        raise UserError("Name an environment, e.g. td3 train Pendulum-v1.")
+    if config.loop.update == "step" and config.loop.random_steps >= config.loop.steps:
+        raise UserError(
+            f"loop.random_steps ({config.loop.random_steps}) leaves nothing to learn from in "
+            f"{config.loop.steps} steps; lower it or raise --steps."
+        )
+    return config
+
+
+def from_dict(data: Mapping[str, Any], default: Config | None = None) -> Config:
+    """Nested tables (as in a TOML file) over the defaults. Unknown keys fail with the nearest."""
+    return typing.cast("Config", _merge(default or Config(), data, ""))
+
+
+def _merge(default: Any, data: Mapping[str, Any], prefix: str) -> Any:
+    known = {f.name: f for f in dataclasses.fields(default)}
+    hints = typing.get_type_hints(type(default))
+    changes: dict[str, Any] = {}
+    for key, value in data.items():
+        if key not in known:
+            raise UserError(f"Unknown setting {prefix + key!r}.{nearest(key, known)}")
+        current = getattr(default, key)
+        if dataclasses.is_dataclass(current):
+            if not isinstance(value, Mapping):
+                raise UserError(f"{prefix + key} is a table of settings, not {value!r}.")
+            changes[key] = _merge(current, value, f"{prefix}{key}.")
+        else:
+            changes[key] = _convert(value, hints[key], prefix + key)
+    return dataclasses.replace(default, **changes)
+
+
+def _convert(value: Any, hint: Any, key: str) -> Any:
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        allowed = typing.get_args(hint)
+        if value in allowed:
+            return value
+        raise UserError(f"{key} must be one of {', '.join(allowed)}, not {value!r}.")
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_convert(item, typing.get_args(hint)[0], key) for item in value)
+    if origin is dict and isinstance(value, Mapping):
+        return dict(value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    plain = isinstance(hint, type) and not isinstance(hint, types.GenericAlias)
+    if plain and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
+        return value
+    name = getattr(hint, "__name__", str(hint))
+    raise UserError(f"{key} must be {name}, not {value!r}.")
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """The configuration as nested plain tables."""
+    return dataclasses.asdict(config)
+
+
+def to_toml(tables: Mapping[str, Any]) -> str:
+    """Nested tables of plain values as TOML text."""
+    return "\n".join(_toml_lines(tables, "")).strip() + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], name: str) -> list[str]:
+    lines = [f"[{name}]"] if name else []
+    nested = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    lines += [
+        f"{_toml_key(key)} = {_toml_value(value)}"
+        for key, value in table.items()
+        if key not in nested
+    ]
+    for key, value in nested.items():
+        lines += ["", *_toml_lines(value, f"{name}.{_toml_key(key)}" if name else _toml_key(key))]
+    return lines
+
+
+def _toml_key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() else _toml_value(key)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml_value(item) for item in value)}]"
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's tables, or one sentence about why not."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid TOML: {error}.") from error
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    folder = resources.files("td3") / "recipes"
+    return sorted(Path(f.name).stem for f in folder.iterdir() if f.name.endswith(".toml"))
+
+
+def recipe_text(name: str) -> str:
+    """The text of a recipe that comes with the package."""
+    if name not in recipe_names():
+        known = ", ".join(recipe_names())
+        raise UserError(f"No recipe {name!r}.{nearest(name, recipe_names())} There are: {known}.")
+    return (resources.files("td3") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def load_recipe(name: str) -> Config:
+    """A recipe by name, or by the path of a TOML file."""
+    if name.endswith(".toml") or "/" in name:
+        path = Path(name)
+        if not path.is_file():
+            raise UserError(f"No recipe file {name}; 'td3 recipes copy paper {name}' makes one.")
+        return dataclasses.replace(from_dict(read_toml(path)), recipe=path.stem)
+    return dataclasses.replace(from_dict(tomllib.loads(recipe_text(name))), recipe=name)

@@ -1,0 +1,229 @@
+"""Make and check environments; flatten observations; scale actions.
+
+Inside td3 an observation is a flat float32 vector and an action lies in [-1, 1] in every
+dimension. This file is the only one that knows the simulator's own shapes and bounds.
+"""
+
+import importlib
+import os
+from dataclasses import dataclass
+from typing import Any, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from td3.config import EnvironmentConfig
+from td3.errors import RunStopped, UserError, nearest
+
+# id contains → (module that registers it, extra that installs it)
+SIMULATORS = {
+    "dm_control/": ("shimmy", "dm-control"),
+    "BulletEnv": ("pybullet_envs_gymnasium", "pybullet"),
+}
+EXTRAS = {
+    "mujoco": "mujoco",
+    "Box2D": "box2d",
+    "pygame": "video",
+    "shimmy": "dm-control",
+    "dm_control": "dm-control",
+    "pybullet_envs_gymnasium": "pybullet",
+}
+
+Observation = NDArray[np.float32]
+Action = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ActionBounds:
+    """A Box action space, flattened, and the way from [-1, 1] into it."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    shape: tuple[int, ...]
+    dtype: str
+
+    def scale(self, action: NDArray[np.floating]) -> NDArray[Any]:
+        """From [-1, 1] to the environment's own range, shape and dtype."""
+        share = (action.astype(np.float64) + 1) / 2
+        # This form cannot overflow where high - low would, and meets both ends exactly.
+        scaled = np.clip(self.low * (1 - share) + self.high * share, self.low, self.high)
+        return scaled.astype(self.dtype).reshape(self.shape)
+
+
+def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:
+    """The bounds of a Box action space; anything else is refused with what to do about it."""
+    if not isinstance(space, spaces.Box):
+        raise UserError(
+            f"TD3 needs continuous actions, but {env_id} has {describe(space)}; "
+            "use an environment with a Box action space (for discrete actions, DQN or PPO)."
+        )
+    if not np.issubdtype(space.dtype, np.floating):
+        raise UserError(
+            f"TD3 needs continuous actions, but those of {env_id} are whole numbers "
+            f"({space.dtype}); declare its Box with a float dtype."
+        )
+    if space.low.size == 0:
+        raise UserError(f"The action space of {env_id} is empty: it has no dimension to control.")
+    low, high = (bound.astype(np.float64).ravel() for bound in (space.low, space.high))
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise UserError(
+            f"The action bounds of {env_id} are infinite; wrap it in "
+            "gymnasium.wrappers.RescaleAction or declare its Box with finite low and high."
+        )
+    if (low > high).any():
+        raise UserError(f"The action space of {env_id} is empty: low is above high.")
+    return ActionBounds(low, high, space.shape, str(space.dtype))
+
+
+Layout = dict[str, Any]
+
+
+def observation_layout(space: spaces.Space[Any], env_id: str) -> Layout:
+    """How to lay an observation out as one flat vector, as plain JSON, or why that cannot be."""
+    match space:
+        case spaces.Box(shape=shape) if len(shape) >= 2 and is_image(space):
+            raise UserError(
+                f"{env_id} observes images {shape}, which td3 cannot train on yet; "
+                "choose a version of the task with a vector observation."
+            )
+        case spaces.Box(shape=shape) if 0 not in shape:
+            return {"box": list(shape)}
+        case spaces.Discrete():
+            return {"discrete": int(space.n), "start": int(space.start)}
+        case spaces.MultiBinary():
+            return {"box": list(np.zeros(space.n).shape)}
+        case spaces.Dict():
+            return {"dict": {k: observation_layout(s, env_id) for k, s in space.items()}}
+        case spaces.Tuple():
+            return {"tuple": [observation_layout(s, env_id) for s in space]}
+    raise UserError(
+        f"td3 cannot turn the observations of {env_id} ({describe(space)}) into a vector; "
+        "wrap it with gymnasium.wrappers.TransformObservation to give a Box."
+    )
+
+
+def is_image(space: spaces.Box) -> bool:
+    return space.dtype == np.uint8 and len(space.shape) in (2, 3) and min(space.shape[:2]) > 1
+
+
+def flatten(layout: Layout, observation: Any) -> Observation:
+    """One observation as a flat float32 vector."""
+    if "box" in layout:
+        array = np.asarray(observation, dtype=np.float32)
+        if list(array.shape) != layout["box"]:
+            raise ValueError(f"shape {array.shape} instead of {tuple(layout['box'])}")
+        return array.reshape(-1)
+    if "discrete" in layout:
+        one_hot = np.zeros(layout["discrete"], dtype=np.float32)
+        one_hot[int(observation) - layout["start"]] = 1
+        return one_hot
+    if "dict" in layout:
+        parts = [flatten(part, observation[key]) for key, part in layout["dict"].items()]
+    else:
+        pairs = zip(layout["tuple"], observation, strict=True)
+        parts = [flatten(part, value) for part, value in pairs]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
+
+
+def layout_size(layout: Layout) -> int:
+    """Numbers in the flat vector."""
+    if "box" in layout:
+        return int(np.prod(layout["box"], dtype=int))
+    if "discrete" in layout:
+        return int(layout["discrete"])
+    parts = layout["dict"].values() if "dict" in layout else layout["tuple"]
+    return sum(layout_size(part) for part in parts)
+
+
+def describe(space: spaces.Space[Any]) -> str:
+    kind = type(space).__name__
+    return f"a {kind} space" if kind[0] not in "AEIOU" else f"an {kind} space"
+
+
+class Environment:
+    """One simulator, with flat observations and actions in [-1, 1], checked at every step."""
+
+    def __init__(self, config: EnvironmentConfig, render_mode: str | None = None) -> None:
+        self.env = make(config, render_mode)
+        self.id = config.id
+        self.bounds = action_bounds(self.env.action_space, config.id)
+        self.layout = observation_layout(self.env.observation_space, config.id)
+        self.state_dim, self.action_dim = layout_size(self.layout), self.bounds.low.size
+        if self.state_dim == 0:
+            raise UserError(f"{config.id} observes nothing: its observation space is empty.")
+
+    def reset(self, seed: int | None = None) -> Observation:
+        observation, _ = self.env.reset(seed=seed)
+        return self.checked(observation)
+
+    def step(self, action: NDArray[np.floating]) -> tuple[Observation, float, bool, bool]:
+        """(observation, reward, terminated, truncated); terminated ends all value, truncated
+        only ends the recording."""
+        observation, reward, terminated, truncated, _ = self.env.step(self.bounds.scale(action))
+        reward = float(reward)
+        if not np.isfinite(reward):
+            raise RunStopped(f"{self.id} gave a non-finite reward ({reward})")
+        return self.checked(observation), reward, bool(terminated), bool(truncated)
+
+    def checked(self, observation: Any) -> Observation:
+        try:
+            state = flatten(self.layout, observation)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise RunStopped(f"{self.id} gave an observation unlike its space: {error}") from error
+        if not np.isfinite(state).all():
+            where = int(np.flatnonzero(~np.isfinite(state))[0])
+            raise RunStopped(
+                f"{self.id} gave a non-finite observation ({state[where]} in dimension {where})"
+            )
+        return state
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[Any, Any]:
+    """`gymnasium.make`, with the simulator's package imported first and its errors explained."""
+    register(config.id)
+    kwargs: dict[str, Any] = dict(config.kwargs)
+    if render_mode:
+        kwargs["render_mode"] = render_mode
+        prepare_rendering()
+    try:
+        # The checker wrapper repeats in Python what `Environment` and `td3 doctor` check.
+        return cast("gym.Env[Any, Any]", gym.make(config.id, disable_env_checker=True, **kwargs))
+    except (ImportError, gym.error.DependencyNotInstalled) as error:
+        raise UserError(missing_package(config.id, error)) from error
+    except gym.error.UnregisteredEnv as error:
+        hint = nearest(config.id, gym.registry)
+        raise UserError(f"No environment {config.id!r} is registered.{hint}") from error
+    except (TypeError, gym.error.Error) as error:
+        first_line = str(error).strip().split("\n")[0].rstrip(".")
+        raise UserError(f"Cannot make {config.id}: {first_line}.") from error
+
+
+def register(env_id: str) -> None:
+    """Import the package that knows this id."""
+    for part, (module, extra) in SIMULATORS.items():
+        if part in env_id:
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                raise UserError(
+                    f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'."
+                ) from error
+
+
+def missing_package(env_id: str, error: Exception) -> str:
+    text = f"{error} {error.__cause__ or ''}"
+    for package, extra in EXTRAS.items():
+        if package.lower() in text.lower():
+            return f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'."
+    return f"Cannot import what {env_id} needs: {str(error).strip().splitlines()[0]}."
+
+
+def prepare_rendering() -> None:
+    """Without a display, let MuJoCo and dm_control draw off screen."""
+    if not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")

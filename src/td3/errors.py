@@ -1,0 +1,18 @@
+"""Errors that a user can act on."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user can mend. The message is one plain sentence; commands exit with 2."""
+
+
+class RunStopped(Exception):
+    """Training cannot go on (a simulator gave NaN, the networks diverged). Nothing was lost."""
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str:
+    """A hint such as ` Did you mean 'paper'?`, or nothing where no candidate is near."""
+    matches = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.5)
+    return f" Did you mean {matches[0]!r}?" if matches else ""

@@ -1,0 +1,72 @@
+"""The only place that writes, renames and removes files of a run, so that one place can be trusted.
+
+A file or folder is written beside its final name, flushed to disk, and renamed. After a crash at
+any moment there is the old one or the new one.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+TEMPORARY = ".writing-"
+
+
+def digest(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> tuple[int, str]:
+    """Write and flush a file; returns its size and checksum."""
+    checksum, size = hashlib.sha256(), 0
+    with path.open("wb") as file:
+        for chunk in chunks:
+            checksum.update(chunk)
+            size += file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    return size, checksum.hexdigest()
+
+
+def flush_folder(folder: Path) -> None:
+    """Make renames and new names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write `path` so that it holds the old content or the new, never a part."""
+    beside = path.with_name(TEMPORARY + path.name)
+    write_durably(beside, [data])
+    beside.replace(path)
+    flush_folder(path.parent)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which takes its name only when it is complete."""
+    beside = path.with_name(TEMPORARY + path.name)
+    remove(beside)
+    beside.mkdir(parents=True)
+    try:
+        yield beside
+        flush_folder(beside)
+        remove(path)
+        beside.replace(path)
+        flush_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder that may not be there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,150 @@
+"""Numbers out of training: the only place where tensors become floats, and where they go."""
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from td3.agent import Diagnostics
+
+Record = dict[str, Any]
+SATURATED = 0.99  # an action nearer to its bound than this hardly has a gradient
+
+
+class Sink(Protocol):
+    """Something that takes records: a file, TensorBoard, the progress bar."""
+
+    def write(self, record: Record) -> None: ...
+    def close(self) -> None: ...
+
+
+class Interval:
+    """Sums over one logging interval, per agent. Losses stay on the device until it ends."""
+
+    NAMES = ("critic_loss", "q", "actor_loss")
+
+    def __init__(self, agents: int, device: torch.device) -> None:
+        self.agents = agents
+        self.sums = torch.zeros(agents, len(self.NAMES), dtype=torch.float64, device=device)
+        self.counts = np.zeros((agents, len(self.NAMES)), dtype=np.int64)
+        self.episodes = np.zeros((agents, 3))
+        """Episodes ended, the sum of their returns, the sum of their lengths."""
+        self.actions = np.zeros((agents, 2))
+        """Saturated action components, all action components."""
+
+    def add_update(self, diagnostics: Diagnostics, agent: int | None = None) -> None:
+        """Take in one update: of all agents, or of one trained by itself."""
+        rows = slice(None) if agent is None else slice(agent, agent + 1)
+        for column, value in enumerate(diagnostics):
+            if value is not None:
+                self.sums[rows, column] += value
+                self.counts[rows, column] += 1
+
+    def add_episode(self, agent: int, episode_return: float, length: int) -> None:
+        self.episodes[agent] += (1, episode_return, length)
+
+    def add_actions(self, actions: NDArray[np.floating]) -> None:
+        """Take in the actors' own actions, (agents, …), before exploration noise."""
+        rows = np.abs(actions.reshape(self.agents, -1)) > SATURATED
+        self.actions[:, 0] += rows.sum(axis=1)
+        self.actions[:, 1] += rows.shape[1]
+
+    def records(self, step: int, seeds: Sequence[int], updates: Sequence[int]) -> list[Record]:
+        """One record per agent."""
+        sums = self.sums.cpu().numpy()
+        records = []
+        for agent, seed in enumerate(seeds):
+            ended, returns, lengths = self.episodes[agent]
+            losses = {
+                name: mean(sums[agent, column], self.counts[agent, column])
+                for column, name in enumerate(self.NAMES)
+            }
+            records.append(
+                {
+                    "kind": "train",
+                    "step": step,
+                    "agent": agent,
+                    "seed": seed,
+                    "episodes": int(ended),
+                    "episode_return": mean(returns, ended),
+                    "episode_length": mean(lengths, ended),
+                    **losses,
+                    "saturated": mean(*self.actions[agent]),
+                    "updates": int(updates[agent]),
+                }
+            )
+        self.__init__(self.agents, self.sums.device)  # type: ignore[misc]
+        return records
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {
+            "sums": self.sums,
+            "counts": torch.from_numpy(self.counts),
+            "episodes": torch.from_numpy(self.episodes),
+            "actions": torch.from_numpy(self.actions),
+        }
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        for name, tensor in self.tensors().items():
+            tensor.copy_(tensors[name])
+
+
+def mean(total: float, count: float) -> float | None:
+    return float(total / count) if count else None
+
+
+def diverged(record: Record) -> str:
+    """The name of a figure in the record that is not finite, or nothing."""
+    for name in Interval.NAMES:
+        value = record.get(name)
+        if value is not None and not math.isfinite(value):
+            return name
+    return ""
+
+
+def evaluation_record(
+    step: int, agent: int, seed: int, returns: NDArray[np.float64], lengths: NDArray[np.int64],
+    best: bool,
+) -> Record:  # fmt: skip
+    return {
+        "kind": "evaluation",
+        "step": step,
+        "agent": agent,
+        "seed": seed,
+        "mean_return": float(returns.mean()),
+        "std_return": float(returns.std()),
+        "returns": returns.tolist(),
+        "lengths": lengths.tolist(),
+        "best": best,
+    }
+
+
+class JsonLines:
+    """Appends records to a file, one JSON object per line."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("ab")
+
+    def write(self, record: Record) -> None:
+        self.file.write(json.dumps(record).encode() + b"\n")
+        self.file.flush()
+
+    def length(self) -> int:
+        """Bytes so far, all of them on disk."""
+        os.fsync(self.file.fileno())
+        return self.file.tell()
+
+    def truncate(self, length: int) -> None:
+        """Forget what came after a checkpoint."""
+        self.file.truncate(length)
+        self.file.seek(length)
+
+    def close(self) -> None:
+        self.file.close()

@@ -1,0 +1,258 @@
+"""Figures of runs. The functions import matplotlib, the module does not: it is an extra."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from td3.errors import UserError
+from td3.summary import Curve, Floats, RunSummary, Steps, XAxis, align, curves
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, without the pale yellow.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "-.", ":")
+REFERENCE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
+INK = "#333333"
+STYLE: Any = {
+    # A "$" in the name of an environment is a dollar, not a formula.
+    "text.parse_math": False,
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#999999",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.7,
+    "xtick.color": "#999999",
+    "ytick.color": "#999999",
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.title_fontsize": 8,
+    "figure.constrained_layout.h_pad": 0.07,
+    "figure.constrained_layout.w_pad": 0.07,
+    # The same runs give the same bytes.
+    "svg.hashsalt": "td3",
+}
+
+
+def plot(
+    runs: Sequence[RunSummary],
+    out: Path,
+    x: XAxis = "steps",
+    reference: Path | None = None,
+    reference_label: str = "reference",
+) -> list[Path]:
+    """Draw the evaluations, one panel per environment, to `out`.png and `out`.svg.
+
+    A line is the mean over seeds, its band the 95 % interval, a thin line one seed. `reference`
+    names a CSV file (env, step, mean_return, std_return, seeds) to draw dashed behind them; its
+    environments match by name without the version.
+    """
+    shown = [curve for curve in curves(runs) if any(len(line.steps) for line in curve.lines)]
+    if not shown:
+        names = ", ".join(str(run.folder) for run in runs)
+        raise UserError(f"Nothing to plot: there are no evaluations yet in {names}.")
+    environments = list(dict.fromkeys(curve.environment for curve in shown))
+    references: dict[str, Floats] = {}
+    if reference is not None:
+        if x == "hours":
+            raise UserError("A reference has steps but no hours: leave out one of the two.")
+        references = _read_reference(reference, environments)
+    styles = {
+        label: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // 7 % len(DASHES)]}
+        for i, label in enumerate(dict.fromkeys(curve.label for curve in shown))
+    }
+    columns = 2 if len(environments) == 4 else min(len(environments), 3)
+    rows = -(-len(environments) // columns)
+    width, height = (6.0, 4.0) if len(environments) == 1 else (3.6 * columns, 2.7 * rows + 0.5)
+    with _figure(width, height) as figure:
+        panels = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+        for panel, environment in zip(panels, environments, strict=False):
+            mine = [curve for curve in shown if curve.environment == environment]
+            _draw_panel(panel, mine, styles, x, references.get(environment))
+            panel.set_title(environment)
+        for panel in panels[len(environments) :]:
+            panel.remove()
+        for panel in panels[: len(environments) : columns]:
+            panel.set_ylabel("evaluation return")
+        _legend(figure, shown, styles, reference_label if references else None)
+        return _save(figure, out)
+
+
+def _draw_panel(
+    panel: Axes,
+    shown: Sequence[Curve],
+    styles: dict[str, dict[str, Any]],
+    x: XAxis,
+    reference: Floats | None,
+) -> None:
+    scale, unit = 1.0, "environment steps"
+    ends = [line.x(x)[-1] for curve in shown for line in curve.lines if len(line.steps)]
+    if x == "hours":
+        scale, unit = (1.0, "hours") if max(ends) >= 1 else (60.0, "minutes")
+        unit = f"wall time ({unit})"
+    if reference is not None:
+        # Beyond our own steps it would only squeeze our curves into a corner.
+        steps, mean, error = reference[:, reference[0] <= max(ends)]
+        panel.fill_between(steps, mean - error, mean + error, color="0.5", alpha=0.12, linewidth=0)
+        panel.plot(steps, mean, **REFERENCE)
+    for curve in shown:
+        colour, seeds = styles[curve.label]["color"], len(curve.values)
+        for line in curve.lines if seeds > 1 else ():
+            _thin(panel, line.x(x) * scale, line.returns, colour, seeds)
+        at = curve.x(x) * scale
+        panel.fill_between(at, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
+        marker = "o" if len(at) < 4 else ""
+        panel.plot(at, curve.mean, **styles[curve.label], linewidth=1.8, marker=marker, zorder=3)
+    panel.set_xlabel(unit)
+    _number_axes(panel, short_x=x == "steps")
+
+
+def _thin(panel: Axes, x: Floats | Steps, values: Floats, colour: str, lines: int) -> None:
+    """One seed; the more of them, the fainter, and all below the means."""
+    alpha = min(0.3, max(0.06, 2.5 / lines))
+    panel.plot(x, values, color=colour, alpha=alpha, linewidth=0.6, zorder=1.5)
+
+
+def _legend(
+    figure: Figure,
+    shown: Sequence[Curve],
+    styles: dict[str, dict[str, Any]],
+    reference_label: str | None,
+) -> None:
+    """One legend for all panels, below them, where it hides no data."""
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for label, style in styles.items():
+        seeds = {len(curve.values) for curve in shown if curve.label == label}
+        count = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
+        text = f"{label} ({count} {'seed' if seeds == {1} else 'seeds'})"
+        handles.append(Line2D([], [], **style, linewidth=1.8, label=text))
+    if reference_label is not None:
+        handles.append(Line2D([], [], **REFERENCE, label=reference_label))
+    several = any(len(curve.values) > 1 for curve in shown)
+    legend = figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(len(handles), 4 if len(shown) > 1 else 2),
+        title="mean over seeds, 95 % interval; thin: each seed" if several else None,
+    )
+    legend.get_title().set_color("#777777")
+
+
+def _read_reference(path: Path, environments: Sequence[str]) -> dict[str, Floats]:
+    """For each environment found in the file: steps, mean returns, half of a 95 % interval."""
+    tables: dict[str, list[tuple[float, float, float]]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                error = 1.96 * float(row["std_return"]) / float(row["seeds"]) ** 0.5
+                point = (float(row["step"]), float(row["mean_return"]), error)
+                tables.setdefault(row["env"], []).append(point)
+    except OSError as error:
+        raise UserError(f"Cannot read the reference {path}: {error.strerror}.") from error
+    except (csv.Error, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        columns = "env, step, mean_return, std_return, seeds"
+        raise UserError(f"{path} is not a CSV file of numbers with columns {columns}.") from error
+    unversioned = {_unversioned(name): name for name in reversed(tables)}
+    found = {}
+    for environment in environments:
+        name = environment if environment in tables else unversioned.get(_unversioned(environment))
+        if name is not None:
+            found[environment] = np.array(sorted(tables[name])).T
+    if not found:
+        wanted, offered = ", ".join(environments), ", ".join(tables)
+        raise UserError(f"{path} has no curve for {wanted}; it has {offered}.")
+    return found
+
+
+def _unversioned(environment: str) -> str:
+    return re.sub(r"-v\d+$", "", environment)
+
+
+TRAINING = {
+    "episode_return": "episode return (with exploration)",
+    "q": "mean Q",
+    "critic_loss": "critic loss",
+    "saturated": "share of saturated actions",
+}
+
+
+def plot_training(run: RunSummary, out: Path) -> list[Path]:
+    """Draw what the run logged while learning to `out`.png and `out`.svg: four small panels."""
+    with _figure(7.2, 4.8) as figure:
+        panels = figure.subplots(2, 2, sharex=True).flatten().tolist()
+        for panel, (key, title) in zip(panels, TRAINING.items(), strict=True):
+            lines = [line for agent in run.evaluations if len((line := run.logged(key, agent))[0])]
+            for steps, values in lines if len(lines) > 1 else ():
+                _thin(panel, steps, values, COLOURS[0], len(lines))
+            shared, rows = align(lines)
+            if len(shared):
+                panel.plot(shared, rows.mean(axis=0), color=COLOURS[0], linewidth=1.1)
+            if key == "critic_loss" and all((values > 0).all() for _, values in lines):
+                panel.set_yscale("log")
+            panel.set_title(title)
+            _number_axes(panel)
+        panels[-1].set_ylim(bottom=0)
+        for panel in panels[2:]:
+            panel.set_xlabel("environment steps")
+        return _save(figure, out)
+
+
+def _number_axes(panel: Axes, short_x: bool = True) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+    def plain(value: float, _: object = None) -> str:
+        return f"{value:,.10g}".replace("-", "−")
+
+    def short(value: float, _: object = None) -> str:
+        for size, letter in ((1e6, "M"), (1e3, "k")):
+            if abs(value) >= size:
+                return f"{value / size:.10g}{letter}"
+        return f"{value:.10g}"
+
+    panel.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    panel.xaxis.set_major_formatter(FuncFormatter(short if short_x else plain))
+    panel.yaxis.set_major_formatter(FuncFormatter(plain))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.margins(x=0.01)
+
+
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[Figure]:
+    """A figure in our style; without pyplot, which would keep it and may want a display."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UserError("Plots need matplotlib: pip install 'td3[plot]'") from error
+    with matplotlib.rc_context(STYLE):
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Figure, out: Path) -> list[Path]:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # Not with_suffix: "td3-v1.5" has no suffix to replace.
+    png, svg = (out.parent / f"{out.name}.{kind}" for kind in ("png", "svg"))
+    figure.savefig(png, dpi=200)
+    figure.savefig(svg, metadata={"Date": None})
+    return [png, svg]

@@ -1,0 +1,136 @@
+"""A trained policy on its own: what is needed to act, and nothing more.
+
+`agent-0.safetensors` holds the actor (and the observation statistics, if there are any);
+`agent-0.json` says how to use it. Neither can run code.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load, save
+from torch import Tensor
+
+from td3.agent import TD3
+from td3.config import EnvironmentConfig
+from td3.environments import ActionBounds, Environment, flatten, layout_size
+from td3.errors import UserError
+from td3.files import digest, replace_file
+from td3.networks import Actor
+from td3.normalize import Normalizer
+
+FORMAT = 1
+
+
+class Policy:
+    """Maps an observation, as the environment gives it, to an action, as the environment takes it."""
+
+    def __init__(self, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        self.card = dict(card)
+        self.layout = card["observation"]
+        bounds = card["action"]
+        self.bounds = ActionBounds(
+            np.array(bounds["low"]), np.array(bounds["high"]), tuple(bounds["shape"]), bounds["dtype"]
+        )
+        state_dim, action_dim = layout_size(self.layout), self.bounds.low.size
+        self.actor = Actor(state_dim, action_dim, 1.0, tuple(card["hidden_sizes"]))
+        self.normalizer = None
+        groups: dict[str, dict[str, Tensor]] = {"actor": {}, "normalizer": {}}
+        for name, tensor in tensors.items():
+            group, _, key = name.partition(".")
+            groups[group][key] = tensor
+        self.actor.load_state_dict(groups["actor"])
+        if groups["normalizer"]:
+            self.normalizer = Normalizer(1, state_dim, torch.float32, torch.device("cpu"))
+            self.normalizer.load_state_dict(groups["normalizer"])
+            self.normalizer.refresh()
+
+    def __call__(self, observation: Any) -> NDArray[Any]:
+        """The action for one observation."""
+        state = torch.from_numpy(flatten(self.layout, observation))
+        return self.bounds.scale(self.act(state.view(1, 1, -1)).view(-1).numpy())
+
+    @torch.no_grad()
+    def act(self, states: Tensor) -> Tensor:
+        """(1, n, state_dim) → (1, n, action_dim) in [-1, 1]."""
+        return self.actor(self.normalizer(states) if self.normalizer else states)  # type: ignore[no-any-return]
+
+    @property
+    def environment(self) -> EnvironmentConfig:
+        """The task that it was trained for."""
+        return EnvironmentConfig(**self.card["environment"])
+
+
+def policy_card(
+    agent: TD3, environment: Environment, config: EnvironmentConfig, facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a policy file needs besides its weights."""
+    bounds = environment.bounds
+    return {
+        "format": FORMAT,
+        "environment": {"id": config.id, "kwargs": config.kwargs},
+        "observation": environment.layout,
+        "action": {
+            "low": bounds.low.tolist(),
+            "high": bounds.high.tolist(),
+            "shape": list(bounds.shape),
+            "dtype": bounds.dtype,
+        },
+        "hidden_sizes": list(agent.actor.arguments[3]),
+        "normalize_observations": agent.normalizer is not None,
+        "reward_scale": config.reward_scale,
+        **facts,
+    }
+
+
+def save_policy(agent: TD3, card: Mapping[str, Any], stem: Path) -> None:
+    """Write agent 0 of `agent` as `stem.safetensors` and `stem.json`."""
+    tensors = {f"actor.{k}": v.contiguous() for k, v in agent.actor.state_dict().items()}
+    if agent.normalizer:
+        found = agent.normalizer.state_dict().items()
+        tensors |= {f"normalizer.{k}": v.contiguous() for k, v in found}
+    weights = save({name: tensor.cpu() for name, tensor in tensors.items()})
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(stem.with_suffix(".safetensors"), weights)
+    text = json.dumps({**card, "sha256": digest(weights)}, indent=2) + "\n"
+    replace_file(stem.with_suffix(".json"), text.encode())
+
+
+def load_policy(run: str | Path, agent: int | None = None) -> Policy:
+    """The best policy of a run (of one agent, or of the agent that did best).
+
+    `run` is a run folder, its `policy` folder, or one policy's `.safetensors` file.
+    """
+    path = Path(run)
+    if path.suffix == ".safetensors":
+        return read_policy(path.with_suffix(""))
+    folder = path / "policy" if (path / "policy").is_dir() else path
+    cards = sorted(folder.glob("agent-*.json"))
+    if agent is not None:
+        cards = [card for card in cards if card.stem == f"agent-{agent}"]
+    if not cards:
+        whose = f"agent {agent}" if agent is not None else "any agent"
+        raise UserError(f"No policy of {whose} in {run}; is it a run that has been evaluated once?")
+    policies = [read_policy(card.with_suffix("")) for card in cards]
+    return max(policies, key=lambda policy: float(policy.card.get("mean_return", -np.inf)))
+
+
+def read_policy(stem: Path) -> Policy:
+    """One policy from `stem.safetensors` and `stem.json`."""
+    try:
+        card = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
+        weights = stem.with_suffix(".safetensors").read_bytes()
+    except (OSError, ValueError) as error:
+        raise UserError(f"Cannot read the policy {stem}: {error}.") from error
+    if card.get("format") != FORMAT:
+        raise UserError(f"{stem}.json is not a policy card of format {FORMAT}.")
+    if card.get("sha256") != digest(weights):
+        raise UserError(f"{stem}.safetensors is not the file that {stem.name}.json describes.")
+    try:
+        return Policy(card, load(weights))
+    except Exception as error:
+        raise UserError(f"The policy {stem} does not fit its card: {error}.") from error

@@ -1,0 +1,148 @@
+"""Step 1: the replay buffer."""
+
+import copy
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from td3.seeding import Stream, Streams, as_seeds
+
+FIELDS = ("state", "action", "next_state", "reward", "done")
+
+
+class Batch(NamedTuple):
+    """Transitions, in the order of the walk-throughs. Each tensor is (agents, batch, width)."""
+
+    state: Tensor
+    next_state: Tensor
+    action: Tensor
+    reward: Tensor
+    done: Tensor
+
+
+class ReplayBuffer:
+    """Step 1: a ring of (state, next_state, action, reward, done), sampled uniformly.
+
+    Old experience stays useful because TD3 learns off-policy: a transition is true whoever chose
+    its action. Uniform sampling from a large ring breaks the correlation between the consecutive
+    steps of an episode. When the ring is full the oldest transition makes room.
+
+    A transition is one row of one tensor, so that sampling is one gather. Every agent has a ring
+    of its own, drawn from with its own stream; for one agent that axis is invisible.
+    """
+
+    def __init__(
+        self,
+        max_size: float = 1_000_000,
+        *,
+        seed: int | Iterable[int] | None = None,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.capacity = int(max_size)
+        if self.capacity < 1:
+            raise ValueError(f"max_size must be at least 1, not {max_size}")
+        self.streams: list[Stream] = [Streams.from_seed(s).replay for s in as_seeds(seed)]
+        self.agents = len(self.streams)
+        self.device, self.dtype = torch.device(device), dtype
+        self.added = np.zeros(self.agents, dtype=np.int64)
+        """Transitions each agent has ever stored; the next one goes to `added % capacity`."""
+        self.rows: Tensor | None = None
+        """(agents, capacity, width); made when the first transition shows the widths."""
+        self.state_dim = self.action_dim = 0
+
+    def __len__(self) -> int:
+        return int(self.sizes.max())
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many transitions each agent can sample from."""
+        return np.minimum(self.added, self.capacity)
+
+    @property
+    def max_size(self) -> int:
+        return self.capacity
+
+    def allocate(self, state_dim: int, action_dim: int) -> None:
+        """Reserve the ring. Pages that are never written take no memory."""
+        self.state_dim, self.action_dim = state_dim, action_dim
+        width = row_width(state_dim, action_dim)
+        self.rows = torch.zeros(
+            self.agents, self.capacity, width, dtype=self.dtype, device=self.device
+        )
+
+    def add(self, transition: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike, ArrayLike]) -> None:
+        """Store one transition of every agent: (state, next_state, action, reward, done).
+
+        `done` means *terminated*: a state after which nothing can follow. A time limit is not one.
+        """
+        state, next_state, action, reward, done = (
+            np.asarray(part, dtype=np.float64).reshape(self.agents, -1) for part in transition
+        )
+        self.add_rows(
+            np.arange(self.agents), np.hstack([state, action, next_state, reward, done]),
+            state.shape[1], action.shape[1],
+        )  # fmt: skip
+
+    def add_rows(
+        self, agents: NDArray[np.int64], rows: NDArray[np.floating], state_dim: int, action_dim: int
+    ) -> None:
+        """Store rows (in the column order of FIELDS); row i belongs to agent `agents[i]`."""
+        if self.rows is None:
+            self.allocate(state_dim, action_dim)
+        assert self.rows is not None
+        if (state_dim, action_dim) != (self.state_dim, self.action_dim):
+            raise ValueError(
+                f"this buffer holds states of {self.state_dim} and actions of {self.action_dim} "
+                f"numbers, not {state_dim} and {action_dim}"
+            )
+        if self.agents == 1 and len(rows) == 1:  # the common case, without index arithmetic
+            self.rows[0, self.added[0] % self.capacity] = torch.from_numpy(rows[0])
+            self.added[0] += 1
+            return
+        for agent, row in zip(agents, torch.from_numpy(rows), strict=True):
+            self.rows[agent, self.added[agent] % self.capacity] = row
+            self.added[agent] += 1
+
+    def draw(self, batch_size: int) -> NDArray[np.int64]:
+        """Which rows to sample: (agents, batch), from each agent's own stream.
+
+        A uniform number times the size, not a bounded integer: the stream then moves by the same
+        amount whatever the size, so draws can be made ahead in blocks.
+        """
+        if self.sizes.min() < 1:
+            raise ValueError("cannot sample from an empty buffer; add a transition first")
+        uniform = np.stack([stream.random(batch_size) for stream in self.streams])
+        return (uniform * self.sizes[:, None]).astype(np.int64)
+
+    def gather(self, indices: NDArray[np.int64]) -> Batch:
+        """The transitions at `indices` (agents, batch), as tensors."""
+        assert self.rows is not None
+        offsets = np.arange(self.agents, dtype=np.int64)[:, None] * self.capacity
+        flat = torch.from_numpy((indices + offsets).ravel()).to(self.device)
+        rows = self.rows.flatten(0, 1).index_select(0, flat).view(*indices.shape, -1)
+        s, a = self.state_dim, self.action_dim
+        state, action, next_state, reward, done = rows.split((s, a, s, 1, 1), dim=-1)
+        return Batch(state, next_state, action, reward, done)
+
+    def member(self, agent: int) -> "ReplayBuffer":
+        """One agent's ring as a buffer of its own, on the same memory and stream."""
+        one = copy.copy(self)
+        one.agents, one.streams = 1, self.streams[agent : agent + 1]
+        one.added = self.added[agent : agent + 1]
+        one.rows = None if self.rows is None else self.rows[agent : agent + 1]
+        return one
+
+    def sample(self, batch_size: int) -> tuple[NDArray[np.floating], ...]:
+        """(states, next_states, actions, rewards, dones) as NumPy arrays; rewards: (batch, 1)."""
+        batch = (part.cpu().numpy() for part in self.gather(self.draw(batch_size)))
+        return tuple(np.ascontiguousarray(part[0] if self.agents == 1 else part) for part in batch)
+
+
+def row_width(state_dim: int, action_dim: int) -> int:
+    """Numbers in one stored transition."""
+    return 2 * state_dim + action_dim + 2

@@ -1,0 +1,393 @@
+"""Runs → tables and one page to read or send."""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+from urllib.parse import quote
+
+from td3.plots import plot, plot_training
+from td3.summary import (
+    Curve,
+    Evaluations,
+    Floats,
+    Record,
+    RunSummary,
+    SeedLine,
+    bootstrap_interval,
+    curves,
+    read_run,
+    read_runs,
+)
+
+__all__ = [
+    "Curve",
+    "Evaluations",
+    "RunSummary",
+    "bootstrap_interval",
+    "curves",
+    "plot",
+    "plot_training",
+    "read_run",
+    "read_runs",
+    "summary_json",
+    "table",
+    "to_markdown",
+    "write_report",
+]
+
+COLUMNS = {
+    "environment": "environment",
+    "label": "recipe",
+    "run": "run",
+    "seed": "seed",
+    "steps": "steps",
+    "last": "last evaluation",
+    "last_ten": "last ten",
+    "best": "best",
+    "best_step": "best at step",
+    "wall_seconds": "wall time",
+    "steps_per_second": "steps/s",
+}
+
+PAGE = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'">
+<title>$title</title>
+<style>
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --line: #ddd; --soft: #f5f6f8 }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --paper: #16181c; --line: #3a3d44; --soft: #1f2228 }
+  img.figure { filter: invert(.91) hue-rotate(180deg) }
+}
+body { max-width: 60rem; margin: 0 auto; padding: 1rem; color: var(--ink);
+  background: var(--paper); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere }
+h1 { font-size: 1.5rem; line-height: 1.25 }
+h2 { font-size: 1.15rem; margin-top: 2rem; border-bottom: 1px solid var(--line) }
+img, video { display: block; max-width: 100%; height: auto; margin: 1rem auto }
+img.figure { width: 100% }
+.scroll { overflow-x: auto }
+table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
+.wide { white-space: nowrap; overflow-wrap: normal }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left }
+tr.strong { background: var(--soft); font-weight: 600 }
+summary { cursor: pointer; margin: .5rem 0 }
+</style>
+</head>
+<body>
+$body
+</body>
+</html>
+""")
+
+
+def table(runs: Sequence[RunSummary]) -> list[Record]:
+    """For each group its mean over seeds, then a row for each seed; what is unknown is None.
+
+    A group is measured on the steps that all its seeds have reached. Its `best` is the best mean
+    over time, as in the paper; that flatters, so read it beside the mean of the last ten
+    evaluations. `_low` and `_high` are the 95 % interval of the mean, `_std` the spread of seeds.
+    """
+    return [
+        row
+        for curve in curves(runs)
+        for row in (_group_row(curve), *(_seed_row(curve, line) for line in curve.lines))
+    ]
+
+
+def _row(curve: Curve, **known: Any) -> Record:
+    return dict.fromkeys(COLUMNS) | {"environment": curve.environment, "label": curve.label} | known
+
+
+def _group_row(curve: Curve) -> Record:
+    row = _row(curve, kind="group", seeds=len(curve.values))
+    if len(curve.steps):
+        best = int(curve.mean.argmax())
+        row |= {"steps": int(curve.steps[-1]), "best_step": int(curve.steps[best])}
+        row |= _over_seeds("last", curve.values[:, -1])
+        row |= _over_seeds("last_ten", curve.values[:, -10:].mean(axis=1))
+        row |= _over_seeds("best", curve.values[:, best])
+    return row
+
+
+def _over_seeds(name: str, values: Floats) -> Record:
+    low, high = bootstrap_interval(values)
+    spread = {"low": float(low), "high": float(high), "std": float(values.std())}
+    return {name: float(values.mean())} | {f"{name}_{key}": spread[key] for key in spread}
+
+
+def _seed_row(curve: Curve, line: SeedLine) -> Record:
+    steps, wall = line.run.steps_done(line.agent), line.run.wall_seconds
+    row = _row(curve, kind="seed", run=str(line.run.folder), seed=line.seed, steps=steps)
+    row |= {"wall_seconds": wall, "steps_per_second": steps / wall if wall else None}
+    if len(line.steps):
+        best = int(line.returns.argmax())
+        row |= {"last": float(line.returns[-1]), "last_ten": float(line.returns[-10:].mean())}
+        row |= {"best": float(line.returns[best]), "best_step": int(line.steps[best])}
+    return row
+
+
+def summary_json(runs: Sequence[RunSummary]) -> dict[str, Any]:
+    """Runs, table and curves as plain JSON values."""
+    return {
+        "runs": [
+            {
+                "folder": str(run.folder),
+                "environment": run.environment,
+                "recipe": run.recipe,
+                "seeds": [found.seed for found in run.evaluations.values()],
+                "status": run.status,
+                "steps": max(run.steps_done(agent) for agent in run.evaluations),
+                "wall_seconds": run.wall_seconds,
+                "damaged_lines": run.damaged,
+            }
+            for run in runs
+        ],
+        "table": table(runs),
+        "curves": [
+            {
+                "environment": curve.environment,
+                "label": curve.label,
+                "seeds": len(curve.values),
+                "steps": curve.steps.tolist(),
+                "mean": curve.mean.tolist(),
+                "low": curve.low.tolist(),
+                "high": curve.high.tolist(),
+            }
+            for curve in curves(runs)
+        ],
+    }
+
+
+def to_markdown(rows: Sequence[Record]) -> str:
+    """The rows of `table` as a Markdown table; means over several seeds in bold."""
+    return _results(rows).markdown(Path())
+
+
+def _results(rows: Sequence[Record]) -> Grid:
+    # The mean of one seed would only repeat that seed.
+    shown = [row for row in rows if row["kind"] == "seed" or row["seeds"] > 1]
+    return Grid(
+        header=list(COLUMNS.values()),
+        rows=[[_cell(row, key) for key in COLUMNS] for row in shown],
+        strong=[row["kind"] == "group" for row in shown],
+    )
+
+
+def _cell(row: Record, key: str) -> str:
+    value = row[key]
+    if value is None:
+        return {"run": "all", "seed": f"{row.get('seeds')} seeds"}.get(key, "")
+    if key in ("steps", "best_step", "steps_per_second"):
+        return f"{value:,.0f}"
+    if key == "wall_seconds":
+        return _duration(value)
+    if key not in ("last", "last_ten", "best"):
+        return str(value)
+    if row["kind"] == "seed":
+        return _return(value)
+    return f"{_return(value)} ({_return(row[f'{key}_low'])} to {_return(row[f'{key}_high'])})"
+
+
+def _return(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def write_report(runs: Sequence[RunSummary], out: Path) -> list[Path]:
+    """Write `out`/report.md and `out`/report.html, with their figures in `out`/plots.
+
+    The HTML file holds figures and videos itself and can be sent alone; the Markdown file links.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    title = "TD3 on " + ", ".join(dict.fromkeys(run.environment for run in runs))
+    blocks = [
+        Heading(title, level=1),
+        Lines([_headline(run) for run in runs]),
+        _settings(runs),
+        *_curve_blocks(runs, out / "plots" / "curves"),
+        *_training_blocks(runs, out / "plots"),
+        *_video_blocks(runs),
+    ]
+    page = PAGE.substitute(
+        title=html.escape(title), body="\n".join(block.html() for block in blocks)
+    )
+    pages = {"report.md": "\n\n".join(block.markdown(out) for block in blocks) + "\n"}
+    pages["report.html"] = page
+    for name, text in pages.items():
+        (out / name).write_text(text, encoding="utf-8")
+    return [out / name for name in pages]
+
+
+def _headline(run: RunSummary) -> str:
+    done = max(run.steps_done(agent) for agent in run.evaluations)
+    asked = run.settings.get("loop.steps")
+    of = f" of {asked:,}" if isinstance(asked, int) else ""
+    seeds = f"{len(run.evaluations)} seed{'s' if len(run.evaluations) > 1 else ''}"
+    parts = [f"{run.name}: {run.status}", f"{done:,}{of} steps", seeds, f"recipe {run.recipe}"]
+    if run.wall_seconds is not None:
+        parts.append(_duration(run.wall_seconds))
+    if run.damaged:
+        parts.append(f"{run.damaged} unreadable lines of metrics.jsonl left out")
+    warnings = [str(e.get("message", "")) for e in run.events if e.get("event") == "warning"]
+    if warnings:
+        parts.append(f"{len(warnings)} warnings, the last: {warnings[-1]}")
+    return ", ".join(parts)
+
+
+def _settings(runs: Sequence[RunSummary]) -> Grid:
+    """One row per setting; where runs differ, each value with the runs that have it."""
+    rows = []
+    for key in dict.fromkeys(key for run in runs for key in run.settings):
+        holders: dict[str, list[str]] = {}
+        for run in runs:
+            holders.setdefault(str(run.settings.get(key, "unset")), []).append(run.name)
+        values = [f"{value} ({', '.join(names)})" for value, names in holders.items()]
+        rows.append([key, next(iter(holders)) if len(holders) == 1 else "; ".join(values)])
+    return Grid(["setting", "value"], rows, folded="Settings")
+
+
+def _curve_blocks(runs: Sequence[RunSummary], stem: Path) -> list[Block]:
+    blocks: list[Block] = [Heading("Learning curves")]
+    if any(len(found.steps) for run in runs for found in run.evaluations.values()):
+        blocks.append(Media(plot(runs, stem)[1], "Evaluation return against steps"))
+    else:
+        blocks.append(Lines(["No evaluations yet."]))
+    explained = (
+        "Returns are means over the episodes of an evaluation; in brackets, the 95 % bootstrap "
+        "interval of the mean over seeds. Steps and steps/s are those of one seed."
+    )
+    return [*blocks, Heading("Results"), Lines([explained]), _results(table(runs))]
+
+
+def _training_blocks(runs: Sequence[RunSummary], folder: Path) -> list[Block]:
+    blocks: list[Block] = [Heading("Training")]
+    for number, run in enumerate(runs, start=1):
+        if not any(run.train.values()):
+            blocks.append(Lines([f"{run.name}: nothing logged yet."]))
+            continue
+        stem = folder / ("training" if len(runs) == 1 else f"training-{number}")
+        blocks += [Lines([run.name]), Media(plot_training(run, stem)[1], f"Training of {run.name}")]
+    return blocks
+
+
+def _video_blocks(runs: Sequence[RunSummary]) -> list[Block]:
+    blocks: list[Block] = []
+    for run in runs:
+        # No links: the page would carry whatever file a copied folder points to.
+        films = [
+            path
+            for kind in ("*.gif", "*.mp4")
+            for path in sorted((run.folder / "videos").glob(kind))
+            if path.is_file() and not path.is_symlink()
+        ]
+        if films:
+            blocks.append(Media(films[-1], f"Video of {run.name}"))
+    return [Heading("Video"), *blocks] if blocks else []
+
+
+@dataclass(frozen=True)
+class Heading:
+    text: str
+    level: int = 2
+
+    def markdown(self, base: Path) -> str:
+        return f"{'#' * self.level} {_escape_markdown(self.text)}"
+
+    def html(self) -> str:
+        return f"<h{self.level}>{html.escape(self.text)}</h{self.level}>"
+
+
+@dataclass(frozen=True)
+class Lines:
+    lines: Sequence[str]
+
+    def markdown(self, base: Path) -> str:
+        return "\n\n".join(_escape_markdown(line) for line in self.lines)
+
+    def html(self) -> str:
+        return "\n".join(f"<p>{html.escape(line)}</p>" for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table; `strong` marks rows to stand out, `folded` names a table that starts closed."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    strong: Sequence[bool] = ()
+    folded: str = ""
+
+    def _marked(self) -> list[tuple[Sequence[str], bool]]:
+        return list(zip(self.rows, self.strong or [False] * len(self.rows), strict=True))
+
+    def markdown(self, base: Path) -> str:
+        lines = [self.header, ["---"] * len(self.header)]
+        for row, strong in self._marked():
+            cells = [_escape_markdown(cell) for cell in row]
+            lines.append([f"**{cell}**" if strong and cell else cell for cell in cells])
+        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return f"## {self.folded}\n\n{text}" if self.folded else text
+
+    def html(self) -> str:
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.header)
+        body = "".join(
+            f"<tr{' class=strong' if strong else ''}>"
+            + "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
+            + "</tr>\n"
+            for row, strong in self._marked()
+        )
+        wide = "" if self.folded else " class=wide"
+        text = f"<table{wide}>\n<tr>{head}</tr>\n{body}</table>"
+        if self.folded:
+            return f"<details><summary>{html.escape(self.folded)}</summary>\n{text}</details>"
+        return f"<div class=scroll>{text}</div>"
+
+
+@dataclass(frozen=True)
+class Media:
+    """A figure or a video: linked from Markdown, held in the HTML itself."""
+
+    path: Path
+    text: str
+
+    def markdown(self, base: Path) -> str:
+        mark = "" if self.path.suffix == ".mp4" else "!"
+        link = quote(Path(os.path.relpath(self.path, base)).as_posix())
+        return f"{mark}[{_escape_markdown(self.text)}]({link})"
+
+    def html(self) -> str:
+        data = base64.b64encode(self.path.read_bytes()).decode("ascii")
+        text = html.escape(self.text)
+        if self.path.suffix == ".mp4":
+            source = f"data:video/mp4;base64,{data}"
+            return f'<video controls loop muted playsinline title="{text}" src="{source}"></video>'
+        if self.path.suffix == ".svg":
+            return f'<img class=figure alt="{text}" src="data:image/svg+xml;base64,{data}">'
+        return f'<img alt="{text}" src="data:image/gif;base64,{data}">'
+
+
+Block = Heading | Lines | Grid | Media
+
+
+def _escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is; line breaks would end a table."""
+    return re.sub(r"([\\`*_\[\]|#])", r"\\\1", html.escape(" ".join(text.split()), quote=False))

@@ -1,0 +1,158 @@
+"""The run folder: the only thing that the tools share.
+
+    config.toml      what was asked, resolved; machine, library and simulator versions
+    metrics.jsonl    results, per agent; the same bytes whenever the run is repeated or resumed
+    events.jsonl     what happened when: wall-clock times, resumes, warnings
+    checkpoints/ replay/ policy/ videos/ plots/
+"""
+
+import fcntl
+import importlib.metadata
+import os
+import platform
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from td3.config import Config, from_dict, read_toml, to_dict, to_toml
+from td3.errors import UserError, nearest
+from td3.files import replace_file
+from td3.metrics import JsonLines
+
+PACKAGES = ("td3", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "pybullet", "Box2D")
+
+
+class Run:
+    """A run folder, opened."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.events = JsonLines(folder / "events.jsonl")
+
+    @property
+    def policy(self) -> Path:
+        return self.folder / "policy"
+
+    @property
+    def metrics(self) -> Path:
+        return self.folder / "metrics.jsonl"
+
+    def event(self, event: str, **facts: Any) -> None:
+        """Note what happened and when."""
+        self.events.write({"time": round(time.time(), 3), "event": event, **facts})
+
+    def policy_stem(self, agent: int) -> Path:
+        return self.policy / f"agent-{agent}"
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the result depends on, of those that are installed."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, str]:
+    """The machine, in the words that make its arithmetic comparable."""
+    return {
+        "processor": processor(),
+        "cores": str(os.cpu_count()),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or "unknown"
+    fields = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.*)$", text, re.MULTILINE))
+    return " ".join(str(fields[key]) for key in ("model name", "cpu family", "model") if key in fields)
+
+
+def create(config: Config, folder: Path | None) -> Path:
+    """Make a new run folder with its config.toml; nothing that exists is overwritten."""
+    if folder is None:
+        name = f"{config.environment.id.replace('/', '-').replace(':', '-')}-{config.recipe}"
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        folder = unused(Path("runs") / f"{name}-seed{config.seed}-{stamp}")
+    if (folder / "config.toml").exists():
+        raise UserError(
+            f"{folder} already holds a run; continue it with 'td3 resume {folder}' or name another."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists and is not an empty folder; name another with --run.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tables = to_dict(config) | {"versions": versions(), "machine": machine()}
+        replace_file(folder / "config.toml", to_toml(tables).encode())
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
+    return folder
+
+
+def rewrite(folder: Path, config: Config, origin: dict[str, str]) -> None:
+    """Change what is asked of a run, keeping what it was started with."""
+    machine_keys = machine().keys()
+    tables = to_dict(config) | {
+        "versions": {k: v for k, v in origin.items() if k not in machine_keys},
+        "machine": {k: v for k, v in origin.items() if k in machine_keys},
+    }
+    replace_file(folder / "config.toml", to_toml(tables).encode())
+
+
+def unused(folder: Path) -> Path:
+    """The folder, or the same with a number where that exists."""
+    candidate, number = folder, 2
+    while candidate.exists():
+        candidate, number = folder.with_name(f"{folder.name}-{number}"), number + 1
+    return candidate
+
+
+def read_config(folder: Path) -> tuple[Config, dict[str, str]]:
+    """The configuration of an existing run, and the versions and machine it was started with."""
+    if not (folder / "config.toml").is_file():
+        siblings = [str(c.parent) for c in folder.parent.glob("*/config.toml")]
+        what = "holds no run (no config.toml)" if folder.is_dir() else "does not exist"
+        raise UserError(f"{folder} {what}.{nearest(str(folder), siblings)}")
+    tables = read_toml(folder / "config.toml")
+    origin = {**tables.pop("versions", {}), **tables.pop("machine", {})}
+    return from_dict(tables), origin
+
+
+def differences(origin: dict[str, str]) -> list[str]:
+    """What is not as it was when the run began, of the things that change results."""
+    now = versions() | machine()
+    return [
+        f"{name} was {origin[name]}, is {now.get(name, 'missing')}"
+        for name in origin
+        if name not in ("td3", "cores") and now.get(name) != origin[name]
+    ]
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the run folder for this process; refuse at once if another one has it."""
+    try:
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise UserError(f"{folder} is being trained by process {holder}; stop that one first.") from None
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,332 @@
+"""The loop: environments → collect → replay → update → evaluate → checkpoint."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from td3 import run as runs
+from td3.agent import TD3
+from td3.checkpoint import newest_checkpoint, save_checkpoint
+from td3.collect import Collector, Ended, InProcess
+from td3.config import Config, check, from_dict, load_recipe, to_dict
+from td3.environments import Environment
+from td3.errors import RunStopped, UserError
+from td3.evaluation import episode_seeds, evaluate
+from td3.memory import check_memory
+from td3.metrics import Interval, JsonLines, Record, Sink, diverged, evaluation_record
+from td3.policy import policy_card, save_policy
+from td3.replay import ReplayBuffer
+from td3.run import Run
+from td3.seeding import Stream, Streams, restore_stream, stream_state
+from td3.signals import StopRequest
+
+
+class Training:
+    """Everything that a run is made of, and the loop over it."""
+
+    def __init__(self, config: Config, folder: Path, sinks: Sequence[Sink] = ()) -> None:
+        self.config, self.sinks = config, sinks
+        self.device = pick_device(config.device)
+        torch.set_num_threads(config.threads)
+        self.seeds = config.agent_seeds
+        self.streams = [Streams.from_seed(seed) for seed in self.seeds]
+        count = config.environment.count
+        self.environments = InProcess(
+            config.environment,
+            [stream.env for stream in self.streams for _ in range(count)],
+            remake_every=config.checkpoint.every,
+        )
+        first = self.environments.slots[0].environment
+        check_memory(config, first.state_dim, first.action_dim)
+        self.collector = Collector(
+            self.environments,
+            len(self.seeds),
+            [stream.explore for stream in self.streams],
+            config.loop.exploration_noise,
+            config.environment.reward_scale,
+        )
+        self.replay = ReplayBuffer(config.loop.replay_size, seed=self.seeds, device=self.device)
+        self.agent = TD3(
+            first.state_dim,
+            first.action_dim,
+            hidden_sizes=config.agent.hidden_sizes,
+            actor_learning_rate=config.agent.actor_learning_rate,
+            critic_learning_rate=config.agent.critic_learning_rate,
+            seed=self.seeds,
+            normalize_observations=config.environment.normalize_observations,
+            device=self.device,
+        )
+        self.episode_seeds = [episode_seeds(s, config.evaluation.episodes) for s in self.seeds]
+        self.interval = Interval(len(self.seeds), self.device)
+        self.best = [-np.inf] * len(self.seeds)
+        self.step = self.saved_at = 0
+        self.segments: list[dict[str, Any]] = []
+        self.run = Run(folder)
+        self.metrics = JsonLines(self.run.metrics)
+        self.clock = (time.monotonic(), 0)
+
+    def loop(self, stop: StopRequest) -> None:
+        """Train to the last step, or until asked to stop."""
+        if self.step == 0:
+            self.evaluate()
+        while not (self.finished or stop.requested):
+            ended = self.collect()
+            self.update(ended)
+            if self.due(self.config.loop.log_every):
+                self.log()
+            if self.due(self.config.evaluation.every) or self.finished:
+                self.evaluate()
+            if self.due(self.config.checkpoint.every):
+                self.save()
+        if self.saved_at != self.step:
+            self.save()
+
+    def collect(self) -> list[Ended]:
+        """Act once in every environment and store what happened."""
+        self.step += self.collector.count
+        if self.step <= self.config.loop.random_steps:
+            actions = self.collector.random_actions()
+        else:
+            chosen = self.act()
+            self.interval.add_actions(chosen)
+            actions = self.collector.explore_around(chosen)
+        if self.agent.normalizer:
+            self.agent.normalizer.observe(self.collector.owners, self.environments.states)
+        owners, rows, ended = self.collector.step(actions, self.step)
+        self.replay.add_rows(owners, rows, self.agent.state_dim, self.agent.action_dim)
+        for episode in ended:
+            self.interval.add_episode(*episode)
+        return ended
+
+    def act(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """The actors' actions in all environments, without noise."""
+        states = torch.from_numpy(self.environments.states).to(self.device)
+        actions = self.agent.act(states.view(len(self.seeds), self.collector.count, -1))
+        return actions.flatten(0, 1).cpu().numpy()
+
+    def update(self, ended: list[Ended]) -> None:
+        """Steps 4 to 15, after each step or after each episode."""
+        per_step = self.config.loop.updates_per_step
+        if self.config.loop.update == "episode":
+            for agent, _, length in ended:
+                member = self.agent.member(agent)
+                ring = self.replay.member(agent)
+                for diagnostics in member.train(ring, length * per_step, **self.hyperparameters):
+                    self.interval.add_update(diagnostics, agent)
+        elif self.step > self.config.loop.random_steps:
+            iterations = self.collector.count * per_step
+            for diagnostics in self.agent.train(self.replay, iterations, **self.hyperparameters):
+                self.interval.add_update(diagnostics)
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        agent = self.config.agent
+        return {
+            "batch_size": agent.batch_size,
+            "discount": agent.discount,
+            "tau": agent.tau,
+            "policy_noise": agent.policy_noise,
+            "noise_clip": agent.noise_clip,
+            "policy_freq": agent.policy_freq,
+        }
+
+    @property
+    def finished(self) -> bool:
+        return self.step >= self.config.loop.steps
+
+    def due(self, every: int) -> bool:
+        """Whether the step just taken reached or passed a multiple of `every`."""
+        return self.step // every > (self.step - self.collector.count) // every
+
+    def log(self) -> None:
+        """Write what happened since the last time; stop if an agent diverged."""
+        then, step = self.clock
+        self.clock = (time.monotonic(), self.step)
+        speed = (self.step - step) / max(self.clock[0] - then, 1e-9)
+        self.run.event("progress", step=self.step, steps_per_second=round(speed, 1))
+        for record in self.interval.records(self.step, self.seeds, self.agent.updates.tolist()):
+            self.write(record)
+            if name := diverged(record):
+                raise RunStopped(
+                    f"Seed {record['seed']} diverged: its {name} is {record[name]} by step "
+                    f"{self.step}; try a smaller learning rate or reward_scale"
+                )
+
+    def evaluate(self) -> None:
+        """Play the evaluation episodes and keep each agent's best policy."""
+        result = evaluate(
+            self.agent.act, self.config.environment, self.episode_seeds, self.device
+        )
+        for agent, seed in enumerate(self.seeds):
+            mean_return = float(result.returns[agent].mean())
+            best = mean_return > self.best[agent]
+            record = evaluation_record(
+                self.step, agent, seed, result.returns[agent], result.lengths[agent], best
+            )
+            if best:
+                self.best[agent] = mean_return
+                self.keep_policy(agent, record)
+            self.write(record)
+
+    def keep_policy(self, agent: int, record: Record) -> None:
+        facts = {key: record[key] for key in ("step", "seed", "mean_return", "std_return")}
+        facts["episodes"] = self.config.evaluation.episodes
+        facts["versions"] = runs.versions()
+        member = self.agent.member(agent) if self.agent.agents > 1 else self.agent
+        environment = self.environments.slots[0].environment
+        card = policy_card(member, environment, self.config.environment, facts)
+        save_policy(member, card, self.run.policy_stem(agent))
+
+    def write(self, record: Record) -> None:
+        self.metrics.write(record)
+        for sink in self.sinks:
+            sink.write(record)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All state that is numbers."""
+        parts = {
+            "agent": self.agent.tensors(),
+            "interval": self.interval.tensors(),
+            "collector": {k: torch.from_numpy(v) for k, v in self.collector.snapshot().items()},
+        }
+        return {f"{part}/{key}": t for part, group in parts.items() for key, t in group.items()}
+
+    def moving_streams(self) -> dict[str, Stream]:
+        """Every stream that moves during training, by name."""
+        used = {
+            "replay": self.replay.streams,
+            "smooth": self.agent.smooth,
+            "explore": [streams.explore for streams in self.streams],
+            "env": [streams.env for streams in self.streams],
+        }
+        return {f"{name}.{k}": s for name, group in used.items() for k, s in enumerate(group)}
+
+    def save(self) -> None:
+        """Write a checkpoint; never one with a number that is not finite."""
+        tensors = self.tensors()
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+                raise RunStopped(
+                    f"{name} is no longer finite at step {self.step}; nothing of it was saved"
+                )
+        facts = {
+            "step": self.step,
+            "best": [float(b) if np.isfinite(b) else None for b in self.best],
+            "metrics_bytes": self.metrics.length(),
+            "streams": {name: stream_state(s) for name, s in self.moving_streams().items()},
+        }
+        self.segments = save_checkpoint(
+            self.run.folder, self.step, tensors, facts, self.replay, self.segments
+        )
+        self.saved_at = self.step
+
+    def restore(self) -> list[str]:
+        """Go back to the newest valid checkpoint; returns remarks, such as why not exactly."""
+        checkpoint = newest_checkpoint(self.run.folder, self.replay)
+        if checkpoint is None:
+            self.metrics.truncate(0)
+            return []
+        groups: dict[str, dict[str, Tensor]] = {"agent": {}, "interval": {}, "collector": {}}
+        for name, tensor in checkpoint.tensors.items():
+            part, _, key = name.partition("/")
+            groups[part][key] = tensor
+        self.agent.restore(groups["agent"])
+        self.interval.restore(groups["interval"])
+        strayed = self.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
+        for name, stream in self.moving_streams().items():
+            restore_stream(stream, checkpoint.facts["streams"][name])
+        self.best = [-np.inf if b is None else b for b in checkpoint.facts["best"]]
+        self.metrics.truncate(checkpoint.facts["metrics_bytes"])
+        self.segments = checkpoint.segments
+        self.step = self.saved_at = checkpoint.step
+        self.clock = (time.monotonic(), self.step)
+        return [*checkpoint.rejected, *([f"not exact: {strayed}"] if strayed else [])]
+
+    def close(self) -> None:
+        self.environments.close()
+        self.metrics.close()
+        for sink in self.sinks:
+            sink.close()
+
+
+def train(
+    environment: str = "",
+    recipe: str = "paper",
+    *,
+    run: str | Path | None = None,
+    sinks: Sequence[Sink] = (),
+    **settings: Any,
+) -> Path:
+    """Train and return the run folder.
+
+    `settings` are the fields of `td3.config.Config`: `seeds=10`, `agent={"batch_size": 100}`;
+    `steps` stands for `loop.steps`.
+    """
+    config = load_recipe(recipe)
+    if "steps" in settings:
+        settings["loop"] = {**settings.get("loop", {}), "steps": settings.pop("steps")}
+    if environment:
+        settings["environment"] = {**settings.get("environment", {}), "id": environment}
+    folder, _ = start(from_dict(settings, default=config), run and Path(run), sinks)
+    return folder
+
+
+def start(config: Config, folder: Path | None, sinks: Sequence[Sink] = ()) -> tuple[Path, int]:
+    """Begin a run; returns its folder and an exit code (130 after Ctrl-C)."""
+    device = str(pick_device(config.device))
+    config = check(dataclasses.replace(config, device=device))
+    Environment(config.environment).close()  # refuse a bad task before a folder is made
+    folder = runs.create(config, folder)
+    with runs.locked(folder):
+        return folder, execute(Training(config, folder, sinks), "start")
+
+
+def resume(folder: Path, steps: int | None = None, sinks: Sequence[Sink] = ()) -> int:
+    """Continue a run from its newest valid checkpoint, on to `steps` if given."""
+    config, origin = runs.read_config(folder)
+    with runs.locked(folder):
+        if steps is not None:
+            config = dataclasses.replace(config, loop=dataclasses.replace(config.loop, steps=steps))
+            runs.rewrite(folder, check(config), origin)
+        training = Training(config, folder, sinks)
+        remarks = training.restore()
+        if training.finished:
+            raise UserError(
+                f"{folder} is finished: it has all its {training.step:,} steps; "
+                "give --steps a larger number to go on."
+            )
+        remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
+        for remark in remarks:
+            training.run.event("warning", step=training.step, message=remark)
+            for sink in sinks:
+                sink.write({"kind": "remark", "message": remark})
+        return execute(training, "resume")
+
+
+def execute(training: Training, event: str) -> int:
+    """Run the loop with everything that must happen around it."""
+    training.run.event(event, step=training.step)
+    try:
+        with StopRequest() as stop:
+            training.loop(stop)
+        training.run.event("stop" if stop.requested else "finish", step=training.step)
+        return stop.exit_code
+    except RunStopped as error:
+        training.run.event("stop", step=training.step, message=str(error))
+        raise RunStopped(f"{error}; all until step {training.saved_at:,} is saved.") from error
+    finally:
+        training.close()
+
+
+def pick_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError("There is no CUDA device here; use --device cpu or auto.")
+    return torch.device(name)

@@ -1,0 +1,373 @@
+"""Run folders → curves, intervals, tables, page."""
+
+import builtins
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from td3 import report
+from td3.cli import plot as plot_command
+from td3.cli import report as report_command
+from td3.errors import UserError
+
+
+def evaluation(step: int, value: float, agent: int = 0, seed: int | None = None) -> dict[str, Any]:
+    return {
+        "kind": "evaluation",
+        "step": step,
+        "agent": agent,
+        "seed": agent if seed is None else seed,
+        "mean_return": value,
+        "std_return": 1.0,
+    }
+
+
+def training(step: int, agent: int = 0, **values: float | None) -> dict[str, Any]:
+    return {"kind": "train", "step": step, "agent": agent, "seed": agent} | values
+
+
+def make_run(
+    folder: Path,
+    records: list[dict[str, Any]],
+    events: list[dict[str, Any]] | None = None,
+    environment: str = "HalfCheetah-v5",
+    recipe: str = "paper",
+    seeds: int = 1,
+    batch_size: int = 256,
+) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(
+        f'recipe = "{recipe}"\nseed = 0\nseeds = {seeds}\n'
+        f"[environment]\nid = {json.dumps(environment)}\n"
+        f"[agent]\nbatch_size = {batch_size}\n[loop]\nsteps = 30_000\n"
+    )
+    for name, lines in (("metrics", records), ("events", events or [])):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text)
+    return folder
+
+
+def curve_of(values: list[float], agent: int = 0) -> list[dict[str, Any]]:
+    return [evaluation(5000 * (i + 1), value, agent) for i, value in enumerate(values)]
+
+
+def test_bootstrap_enumerated_by_hand() -> None:
+    # Resampling {0, 1} twice gives means 0, 1/2, 1 with chances 1/4, 1/2, 1/4.
+    low, high = report.bootstrap_interval([0.0, 1.0], confidence=0.4, resamples=20_000)
+    assert (float(low), float(high)) == (0.5, 0.5)
+    low, high = report.bootstrap_interval([0.0, 1.0], confidence=0.95, resamples=20_000)
+    assert (float(low), float(high)) == (0.0, 1.0)
+
+
+def test_bootstrap_matches_the_normal_interval() -> None:
+    values = np.random.default_rng(1).normal(10.0, 2.0, size=(400, 3))
+    low, high = report.bootstrap_interval(values, resamples=4000)
+    error = 1.96 * values.std(axis=0) / 20
+    np.testing.assert_allclose(low, values.mean(axis=0) - error, atol=0.03)
+    np.testing.assert_allclose(high, values.mean(axis=0) + error, atol=0.03)
+
+
+def test_bootstrap_repeats_and_treats_times_alike() -> None:
+    column = np.arange(6.0)
+    low, high = report.bootstrap_interval(np.stack([column, column], axis=1))
+    assert low[0] == low[1] < column.mean() < high[0] == high[1]
+    np.testing.assert_array_equal(report.bootstrap_interval(column), [low[0], high[0]])
+
+
+def test_one_seed_has_no_interval(tmp_path: Path) -> None:
+    run = report.read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0, 2.0])))
+    (curve,) = report.curves([run])
+    np.testing.assert_array_equal(curve.low, [1.0, 3.0, 2.0])
+    np.testing.assert_array_equal(curve.high, curve.mean)
+    assert " to " not in report.to_markdown(report.table([run]))
+
+
+def test_mean_ends_with_the_shortest_seed(tmp_path: Path) -> None:
+    long = make_run(tmp_path / "long", curve_of([1.0, 2.0, 3.0, 100.0]))
+    short = make_run(tmp_path / "short", curve_of([3.0, 4.0, 5.0], agent=0))
+    (curve,) = report.curves(report.read_runs([long, short]))
+    assert curve.steps.tolist() == [5000, 10_000, 15_000]
+    assert curve.mean.tolist() == [2.0, 3.0, 4.0]
+    assert [len(line.steps) for line in curve.lines] == [4, 3]
+    group = report.table(report.read_runs([long, short]))[0]
+    assert (group["kind"], group["seeds"], group["steps"], group["last"]) == ("group", 2, 15_000, 4)
+
+
+def test_other_intervals_share_their_common_steps(tmp_path: Path) -> None:
+    often = make_run(tmp_path / "often", curve_of([1.0, 2.0, 3.0, 4.0]))
+    seldom = make_run(tmp_path / "seldom", [evaluation(10_000, 4.0), evaluation(20_000, 8.0)])
+    (curve,) = report.curves(report.read_runs([often, seldom]))
+    assert curve.steps.tolist() == [10_000, 20_000]
+    assert curve.mean.tolist() == [3.0, 6.0]
+
+
+def test_seeds_of_one_run_and_of_several_form_one_group(tmp_path: Path) -> None:
+    both = make_run(tmp_path / "both", curve_of([1.0], 0) + curve_of([2.0], 1), seeds=2)
+    single = make_run(tmp_path / "single", [evaluation(5000, 6.0, seed=7)])
+    other = make_run(tmp_path / "other", curve_of([9.0]), recipe="course")
+    found = report.curves(report.read_runs([both, single, other, single]))
+    assert [(curve.label, len(curve.lines)) for curve in found] == [("paper", 3), ("course", 1)]
+    assert [line.seed for line in found[0].lines] == [0, 1, 7]
+    assert found[0].mean.tolist() == [3.0]
+
+
+def test_other_settings_are_another_curve(tmp_path: Path) -> None:
+    small = make_run(tmp_path / "small", curve_of([1.0]))
+    large = make_run(tmp_path / "large", curve_of([2.0]), batch_size=512)
+    found = report.curves(report.read_runs([small, large]))
+    assert [curve.label for curve in found] == ["paper, batch_size 256", "paper, batch_size 512"]
+
+
+def test_half_written_last_line_is_ignored(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", curve_of([1.0, 2.0]))
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "evaluation", "step": 150')
+    run = report.read_run(folder)
+    assert run.evaluations[0].steps.tolist() == [5000, 10_000]
+    assert run.damaged == 0
+
+
+def test_damaged_lines_are_counted(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", curve_of([1.0]))
+    good = (folder / "metrics.jsonl").read_bytes()
+    bad = [b"\xff\xfe", b"[1]", b'{"kind": "train"}', b'{"kind":"evaluation","step":9,"agent":0}']
+    bad.append(b'{"kind":"evaluation","step":9,"agent":0,"mean_return":NaN}')
+    bad.append(b'{"kind":"evaluation","step":' + b"9" * 400 + b',"agent":0,"mean_return":1}')
+    (folder / "metrics.jsonl").write_bytes(b"\n".join(bad) + b"\n" + good)
+    run = report.read_run(folder)
+    assert run.damaged == len(bad)
+    assert run.evaluations[0].mean_returns.tolist() == [1.0]
+
+
+def test_resume_takes_back_what_came_after(tmp_path: Path) -> None:
+    records = [*curve_of([1.0, 2.0, 3.0]), evaluation(10_000, 20.0)]
+    run = report.read_run(make_run(tmp_path / "a", records))
+    assert run.evaluations[0].mean_returns.tolist() == [1.0, 20.0]
+
+
+def test_wall_time_leaves_pauses_out(tmp_path: Path) -> None:
+    times = [(100, "start", 0), (110, "progress", 1000)]
+    times += [(4999, "warning", 500), (5000, "resume", 500)]
+    times += [(5010, "progress", 1000), (5020, "progress", 2000), (5025, "stop", 2000)]
+    events = [{"time": time, "event": event, "step": step} for time, event, step in times]
+    folder = make_run(tmp_path / "a", [training(2000)], events)
+    run = report.read_run(folder)
+    assert run.wall_seconds == 35
+    assert run.status == "stopped"
+    assert run.seconds_at(np.array([0, 500, 1000, 2000])).tolist() == [0, 5, 10, 30]
+    assert report.table([run])[1]["steps_per_second"] == pytest.approx(2000 / 35)
+
+
+def test_table_statistics(tmp_path: Path) -> None:
+    up, down = [float(i) for i in range(12)], [float(20 - i) for i in range(12)]
+    folder = make_run(tmp_path / "a", curve_of(up, 0) + curve_of(down, 1), seeds=2)
+    group, first, second = report.table([report.read_run(folder)])
+    assert (first["last"], first["last_ten"], first["best"], first["best_step"]) == (
+        11,
+        6.5,
+        11,
+        60_000,
+    )
+    assert (second["last"], second["last_ten"], second["best_step"]) == (9, 13.5, 5000)
+    assert (group["last"], group["last_low"], group["last_high"]) == (10, 9, 11)
+    assert (group["best"], group["best_step"], group["best_std"]) == (10, 5000, 10)
+    lines = report.to_markdown([group, first, second]).splitlines()
+    assert len(lines) == 5
+    assert len({line.count("|") for line in lines}) == 1
+    assert "**10 (9 to 11)**" in lines[2]
+
+
+def test_run_without_evaluations(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", [training(1000, critic_loss=None, episode_return=-5.0)])
+    run = report.read_run(folder)
+    rows = report.table([run])
+    assert [row["last"] for row in rows] == [None, None]
+    assert rows[1]["steps"] == 1000
+    json.dumps(report.summary_json([run]), allow_nan=False)
+    with pytest.raises(UserError, match="no evaluations yet"):
+        report.plot([run], tmp_path / "curves")
+    _, page = report.write_report([run], tmp_path / "out")
+    assert "No evaluations yet." in page.read_text()
+
+
+def test_run_that_has_only_begun(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", [])
+    (folder / "metrics.jsonl").unlink()
+    (folder / "events.jsonl").unlink()
+    run = report.read_run(folder)
+    assert (run.status, run.wall_seconds, list(run.evaluations)) == ("unfinished", None, [0])
+    _, page = report.write_report([run], tmp_path / "out")
+    assert "nothing logged yet" in page.read_text()
+
+
+def test_what_is_not_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
+    make_run(tmp_path / "cheetah-paper", [])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"no such folder.*'cheetah-paper'"):
+        report.read_run(tmp_path / "cheeta-paper")
+    with pytest.raises(UserError, match=r"no config\.toml"):
+        report.read_run(tmp_path / "empty")
+    with pytest.raises(UserError, match="holds runs"):
+        report.read_run(tmp_path)
+    with pytest.raises(UserError, match="at least one"):
+        report.read_runs([])
+    (tmp_path / "empty" / "config.toml").write_text("seed = 0\n")
+    with pytest.raises(UserError, match="names no environment"):
+        report.read_run(tmp_path / "empty")
+
+
+def two_environments(tmp_path: Path) -> list[report.RunSummary]:
+    records = curve_of([1.0, 2.0, 3.0], 0) + curve_of([2.0, 2.0, 2.0], 1)
+    cheetah = make_run(tmp_path / "cheetah", records, seeds=2)
+    # A dollar would start a formula, and this one would not parse.
+    hostile = make_run(tmp_path / "hostile", records, environment=HOSTILE, seeds=2)
+    return report.read_runs([cheetah, hostile])
+
+
+HOSTILE = '<script>alert("x")</script> | $\\frac{'
+
+
+def test_plot_writes_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    runs = two_environments(tmp_path)
+    written = report.plot(runs, tmp_path / "figures" / "v1.5")
+    assert [path.name for path in written] == ["v1.5.png", "v1.5.svg"]
+    again = report.plot(runs, tmp_path / "again")
+    assert [path.read_bytes() for path in written] == [path.read_bytes() for path in again]
+
+
+def test_reference_matches_by_name_without_version(tmp_path: Path) -> None:
+    csv = tmp_path / "authors.csv"
+    rows = [
+        f"{name}-v1,{step},{step},10,10" for name in ("Ant", "HalfCheetah") for step in (0, 10_000)
+    ]
+    csv.write_text("\n".join(["env,step,mean_return,std_return,seeds", *rows]))
+    run = report.read_run(make_run(tmp_path / "a", curve_of([1.0, 2.0])))
+    bare = report.plot([run], tmp_path / "bare")[1].read_text()
+    drawn = report.plot([run], tmp_path / "drawn", reference=csv, reference_label="authors")[1]
+    assert "stroke-dasharray" in drawn.read_text()
+    assert "stroke-dasharray" not in bare
+    hopper = report.read_run(make_run(tmp_path / "b", curve_of([1.0]), environment="Hopper-v5"))
+    with pytest.raises(UserError, match="no curve for Hopper-v5; it has Ant-v1, HalfCheetah-v1"):
+        report.plot([hopper], tmp_path / "no", reference=csv)
+    with pytest.raises(UserError, match="no hours"):
+        report.plot([run], tmp_path / "no", x="hours", reference=csv)
+    csv.write_text("env,step\nAnt-v1,0\n")
+    with pytest.raises(UserError, match="columns"):
+        report.plot([run], tmp_path / "no", reference=csv)
+
+
+def test_hours_need_times(tmp_path: Path) -> None:
+    times = [(0, 0), (60, 5000), (120, 10_000)]
+    events = [{"time": time, "event": "progress", "step": step} for time, step in times]
+    run = report.read_run(make_run(tmp_path / "a", curve_of([1.0, 2.0]), events))
+    (curve,) = report.curves([run])
+    np.testing.assert_allclose(curve.x("hours"), [1 / 60, 2 / 60])
+    assert all(path.stat().st_size for path in report.plot([run], tmp_path / "c", x="hours"))
+    timeless = report.read_run(make_run(tmp_path / "b", curve_of([1.0])))
+    with pytest.raises(UserError, match="no times"):
+        report.plot([timeless], tmp_path / "d", x="hours")
+
+
+class Page(HTMLParser):
+    """Collects tags, checks that they close, and keeps every address."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [value or "" for key, value in attrs if key in ("src", "href")]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
+    runs = two_environments(tmp_path)
+    for run, name in zip(runs, ("best.mp4", "best.gif"), strict=True):
+        (run.folder / "videos").mkdir()
+        (run.folder / "videos" / name).write_bytes(b"film")
+    (runs[1].folder / "videos" / "zlink.mp4").symlink_to("/etc/passwd")
+    markdown, page_path = report.write_report(runs, tmp_path / "out")
+    page = Page(page_path.read_text())
+    assert page.open == []
+    assert "script" not in page.tags
+    assert (page.tags.count("video"), page.tags.count("img")) == (1, 2)
+    assert all(address.startswith("data:") for address in page.addresses)
+    assert "ZmlsbQ==" in page_path.read_text()
+    assert "<script" not in markdown.read_text()
+    links = re.findall(r"\]\(([^)]*)\)", markdown.read_text())
+    assert len(links) == 3
+    assert all((tmp_path / "out" / link).is_file() for link in links)
+
+
+def test_page_shows_training_and_differing_settings(tmp_path: Path) -> None:
+    losses = [training(step, critic_loss=1.0 + step, q=3.0, saturated=0.1) for step in (1000, 2000)]
+    first = make_run(tmp_path / "first", curve_of([1.0]) + losses)
+    second = make_run(tmp_path / "second", curve_of([2.0]) + losses, batch_size=512)
+    events = first / "events.jsonl"
+    events.write_text('{"time": 1, "event": "warning", "message": "actions saturate"}\n')
+    markdown, _ = report.write_report(report.read_runs([first, second]), tmp_path / "out")
+    text = markdown.read_text()
+    assert "256 (first); 512 (second)" in text
+    assert "the last: actions saturate" in text
+    assert (tmp_path / "out" / "plots" / "training-2.svg").is_file()
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_run(tmp_path / "a", curve_of([1.0, 2.0]))
+    assert plot_command.run(plot_command.Arguments((folder,))) == 0
+    assert f"wrote {folder / 'plots' / 'curves.png'}" in capsys.readouterr().out
+    named = plot_command.Arguments((folder,), out=tmp_path / "mine.png", json=True)
+    assert plot_command.run(named) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["written"] == [str(tmp_path / "mine.png"), str(tmp_path / "mine.svg")]
+    assert printed["curves"][0]["mean"] == [1.0, 2.0]
+    assert report_command.run(report_command.Arguments((folder,), json=True)) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["written"] == [str(folder / "report.md"), str(folder / "report.html")]
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="Cannot write"):
+        report_command.run(report_command.Arguments((folder,), out=tmp_path / "file"))
+
+
+def test_missing_matplotlib_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    run = report.read_run(make_run(tmp_path / "a", curve_of([1.0])))
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(UserError, match=re.escape("pip install 'td3[plot]'")):
+        report.plot([run], tmp_path / "c")
+
+
+def test_reading_imports_neither_torch_nor_matplotlib() -> None:
+    script = "import sys, td3.report; print({'torch', 'matplotlib'} & set(sys.modules))"
+    source = str(Path(report.__file__).parents[1])
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == "set()"
