@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from td3.agent import TD3
-    from td3.networks import Actor, Critic
     from td3.evaluation import evaluate
+    from td3.launch import train
+    from td3.networks import Actor, Critic
     from td3.policy import Policy, load_policy
     from td3.replay import ReplayBuffer
-    from td3.training import train
 
 # Name → module. Loaded when first used: importing torch takes over a second.
 _PUBLIC = {
@@ -17,7 +17,7 @@ _PUBLIC = {
     "ReplayBuffer": "td3.replay",
     "Actor": "td3.networks",
     "Critic": "td3.networks",
-    "train": "td3.training",
+    "train": "td3.launch",
     "evaluate": "td3.evaluation",
     "Policy": "td3.policy",
     "load_policy": "td3.policy",

@@ -209,7 +209,7 @@ class TD3:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything learnt, by name: networks, targets, Adam moments and counts."""
-        found = {}
+        found: dict[str, Tensor] = {}
         for name in ("actor", "critic"):
             network = getattr(self, name)
             optimizer = getattr(self, f"{name}_optimizer")

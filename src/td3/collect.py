@@ -104,9 +104,7 @@ class Slot:
 class InProcess:
     """Environments in this process, one after the other."""
 
-    def __init__(
-        self, config: EnvironmentConfig, streams: list[Stream], remake_every: int
-    ) -> None:
+    def __init__(self, config: EnvironmentConfig, streams: list[Stream], remake_every: int) -> None:
         """One environment per stream."""
         self.slots = [Slot(config, stream, remake_every) for stream in streams]
         first = self.slots[0].environment

@@ -4,10 +4,13 @@ Inside td3 an observation is a flat float32 vector and an action lies in [-1, 1]
 dimension. This file is the only one that knows the simulator's own shapes and bounds.
 """
 
+import ctypes.util
 import importlib
 import os
+import sys
+import warnings
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -185,14 +188,20 @@ class Environment:
 
 def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[Any, Any]:
     """`gymnasium.make`, with the simulator's package imported first and its errors explained."""
+    # dm_control fixes the way it renders when it is imported: too late once training began.
+    prepare_rendering()
     register(config.id)
     kwargs: dict[str, Any] = dict(config.kwargs)
     if render_mode:
         kwargs["render_mode"] = render_mode
-        prepare_rendering()
     try:
-        # The checker wrapper repeats in Python what `Environment` and `td3 doctor` check.
-        return cast("gym.Env[Any, Any]", gym.make(config.id, disable_env_checker=True, **kwargs))
+        with warnings.catch_warnings():
+            # Box2D's binding was built by a SWIG that Python 3.12 frowns upon.
+            warnings.filterwarnings(
+                "ignore", "builtin type .* has no __module__", DeprecationWarning
+            )
+            # The checker wrapper repeats in Python what `Environment` and `td3 doctor` check.
+            return gym.make(config.id, disable_env_checker=True, **kwargs)
     except (ImportError, gym.error.DependencyNotInstalled) as error:
         raise UserError(missing_package(config.id, error)) from error
     except gym.error.UnregisteredEnv as error:
@@ -224,6 +233,14 @@ def missing_package(env_id: str, error: Exception) -> str:
 
 
 def prepare_rendering() -> None:
-    """Without a display, let MuJoCo and dm_control draw off screen."""
-    if not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
+    """Without a display, let simulators draw off screen. Has to happen before they are imported."""
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        return
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    if "MUJOCO_GL" not in os.environ and sys.platform == "linux":
+        os.environ["MUJOCO_GL"] = "egl" if library("EGL") else "osmesa" if library("OSMesa") else ""
+
+
+def library(name: str) -> bool:
+    """Whether the system has this shared library."""
+    return ctypes.util.find_library(name) is not None

@@ -25,7 +25,7 @@ class Evaluation:
 
 def episode_seeds(seed: int, episodes: int) -> list[int]:
     """The seeds of an agent's evaluation episodes: fixed, and apart from those it trains on."""
-    return Streams.from_seed(seed).eval.integers(2**31, size=episodes).tolist()
+    return [int(s) for s in Streams.from_seed(seed).eval.integers(2**31, size=episodes)]
 
 
 def evaluate(

@@ -1,8 +1,9 @@
 """Steps 2 and 3: the actor, the twin critics, and their targets."""
 
+import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -28,13 +29,12 @@ class Network(nn.Module):
         widths: Sequence[int],
         dtype: torch.dtype,
         device: torch.device | str,
-        arguments: tuple[Any, ...],
     ) -> None:
         super().__init__()
-        self.rows, self.arguments = rows, arguments
+        self.rows = rows
         shapes = [
             shape
-            for fan_in, fan_out in zip(widths, widths[1:], strict=False)
+            for fan_in, fan_out in itertools.pairwise(widths)
             for shape in ((fan_in, fan_out), (1, fan_out))
         ]
         sizes = [math.ceil(math.prod(shape) / ALIGNMENT) * ALIGNMENT for shape in shapes]
@@ -76,7 +76,7 @@ class Network(nn.Module):
 
     def share(self, agent: int) -> Self:
         """One agent's network, on the same memory: what trains there has trained here."""
-        member = self.like(agents=1)
+        member = cast("Self", self.like(agents=1))
         member.flat = self.flat[agent : agent + 1]
         for mine, theirs in zip(member.parameters(), self.parameters(), strict=True):
             mine.data = theirs.data[agent : agent + 1]
@@ -84,18 +84,16 @@ class Network(nn.Module):
 
     def clone(self) -> Self:
         """A copy with memory of its own."""
-        copy = self.like(self.rows[0])
+        copy = cast("Self", self.like(self.rows[0]))
         copy.flat.copy_(self.flat)
         return copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.clone()  # the default would tear the parameters off `flat`
 
-    def like(self, agents: int) -> Self:
+    def like(self, agents: int) -> "Network":
         """A new network of the same shape for `agents` agents."""
-        return type(self)(
-            *self.arguments, agents=agents, dtype=self.flat.dtype, device=self.flat.device
-        )
+        raise NotImplementedError
 
 
 class Actor(Network):
@@ -115,9 +113,8 @@ class Actor(Network):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        arguments = (state_dim, action_dim, max_action, hidden_sizes)
-        widths = (state_dim, *hidden_sizes, action_dim)
-        super().__init__((agents,), widths, dtype, device, arguments)
+        super().__init__((agents,), (state_dim, *hidden_sizes, action_dim), dtype, device)
+        self.arguments = (state_dim, action_dim, max_action, tuple(hidden_sizes))
         self.max_action: Tensor
         self.register_buffer(
             "max_action", torch.as_tensor(max_action, dtype=dtype, device=device), persistent=False
@@ -129,6 +126,8 @@ class Actor(Network):
         action = self.max_action * torch.tanh(self.layers(x, [*self.weights], [*self.biases]))
         return action if state.dim() == 3 else action.squeeze(0)
 
+    def like(self, agents: int) -> "Actor":
+        return Actor(*self.arguments, agents=agents, dtype=self.flat.dtype, device=self.flat.device)
 
 
 class Critic(Network):
@@ -148,9 +147,8 @@ class Critic(Network):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        arguments = (state_dim, action_dim, hidden_sizes)
-        widths = (state_dim + action_dim, *hidden_sizes, 1)
-        super().__init__((agents, 2), widths, dtype, device, arguments)
+        super().__init__((agents, 2), (state_dim + action_dim, *hidden_sizes, 1), dtype, device)
+        self.arguments = (state_dim, action_dim, tuple(hidden_sizes))
 
     def forward(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Both values of each (state, action), each (agents, batch, 1); one agent: (batch, 1)."""
@@ -171,3 +169,8 @@ class Critic(Network):
         biases = [bias[:, 0] for bias in self.biases]
         q1 = self.layers(x, weights, biases)
         return q1 if state.dim() == 3 else q1.squeeze(0)
+
+    def like(self, agents: int) -> "Critic":
+        return Critic(
+            *self.arguments, agents=agents, dtype=self.flat.dtype, device=self.flat.device
+        )

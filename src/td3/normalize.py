@@ -1,7 +1,5 @@
 """Running normalisation of observations, one set of statistics per agent."""
 
-from typing import cast
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -45,7 +43,7 @@ class Normalizer(nn.Module):
         self.scale.copy_(scale.unsqueeze(1))
 
     def forward(self, states: Tensor) -> Tensor:
-        return cast("Tensor", ((states - self.shift) * self.scale).clamp(-CLIP, CLIP))
+        return ((states - self.shift) * self.scale).clamp(-CLIP, CLIP)
 
     def share(self, agent: int) -> "Normalizer":
         """One agent's normaliser, on the same memory."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from td3.agent import TD3
 from td3.config import EnvironmentConfig
 from td3.environments import ActionBounds, Environment, flatten, layout_size
-from td3.errors import UserError
+from td3.errors import UserError, nearest
 from td3.files import digest, replace_file
 from td3.networks import Actor
 from td3.normalize import Normalizer
@@ -27,14 +27,19 @@ FORMAT = 1
 
 
 class Policy:
-    """Maps an observation, as the environment gives it, to an action, as the environment takes it."""
+    """From an observation, as the environment gives it, to an action, as it takes it."""
 
-    def __init__(self, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        self.card = dict(card)
+    def __init__(
+        self, card: Mapping[str, Any], tensors: Mapping[str, Tensor], name: str = "policy"
+    ) -> None:
+        self.card, self.name = dict(card), name
         self.layout = card["observation"]
         bounds = card["action"]
         self.bounds = ActionBounds(
-            np.array(bounds["low"]), np.array(bounds["high"]), tuple(bounds["shape"]), bounds["dtype"]
+            np.array(bounds["low"]),
+            np.array(bounds["high"]),
+            tuple(bounds["shape"]),
+            bounds["dtype"],
         )
         state_dim, action_dim = layout_size(self.layout), self.bounds.low.size
         self.actor = Actor(state_dim, action_dim, 1.0, tuple(card["hidden_sizes"]))
@@ -101,22 +106,32 @@ def save_policy(agent: TD3, card: Mapping[str, Any], stem: Path) -> None:
 
 
 def load_policy(run: str | Path, agent: int | None = None) -> Policy:
-    """The best policy of a run (of one agent, or of the agent that did best).
+    """The best policy of a run: of one agent, or of the agent that did best.
 
     `run` is a run folder, its `policy` folder, or one policy's `.safetensors` file.
     """
-    path = Path(run)
+    policies = policies_of(Path(run), agent)
+    return max(policies, key=lambda policy: float(policy.card.get("mean_return", -np.inf)))
+
+
+def policies_of(path: Path, agent: int | None = None) -> list[Policy]:
+    """The best policies of all agents of a run, or of one agent."""
     if path.suffix == ".safetensors":
-        return read_policy(path.with_suffix(""))
+        return [read_policy(path.with_suffix(""))]
     folder = path / "policy" if (path / "policy").is_dir() else path
-    cards = sorted(folder.glob("agent-*.json"))
+    if not folder.is_dir():
+        raise UserError(f"{path} does not exist.{nearest(str(path), siblings(path))}")
+    cards = sorted(folder.glob("agent-*.json"), key=lambda card: (len(card.stem), card.stem))
     if agent is not None:
         cards = [card for card in cards if card.stem == f"agent-{agent}"]
     if not cards:
         whose = f"agent {agent}" if agent is not None else "any agent"
-        raise UserError(f"No policy of {whose} in {run}; is it a run that has been evaluated once?")
-    policies = [read_policy(card.with_suffix("")) for card in cards]
-    return max(policies, key=lambda policy: float(policy.card.get("mean_return", -np.inf)))
+        raise UserError(f"No policy of {whose} in {path}; is it a run that was evaluated once?")
+    return [read_policy(card.with_suffix("")) for card in cards]
+
+
+def siblings(path: Path) -> list[str]:
+    return [str(other) for other in path.parent.glob("*") if other.is_dir()]
 
 
 def read_policy(stem: Path) -> Policy:
@@ -131,6 +146,6 @@ def read_policy(stem: Path) -> Policy:
     if card.get("sha256") != digest(weights):
         raise UserError(f"{stem}.safetensors is not the file that {stem.name}.json describes.")
     try:
-        return Policy(card, load(weights))
+        return Policy(card, load(weights), stem.name)
     except Exception as error:
         raise UserError(f"The policy {stem} does not fit its card: {error}.") from error

@@ -1,9 +1,9 @@
 """The run folder: the only thing that the tools share.
 
-    config.toml      what was asked, resolved; machine, library and simulator versions
-    metrics.jsonl    results, per agent; the same bytes whenever the run is repeated or resumed
-    events.jsonl     what happened when: wall-clock times, resumes, warnings
-    checkpoints/ replay/ policy/ videos/ plots/
+config.toml      what was asked, resolved; machine, library and simulator versions
+metrics.jsonl    results, per agent; the same bytes whenever the run is repeated or resumed
+events.jsonl     what happened when: wall-clock times, resumes, warnings
+checkpoints/ replay/ policy/ videos/ plots/
 """
 
 import fcntl
@@ -74,7 +74,9 @@ def processor() -> str:
     except OSError:
         return platform.processor() or "unknown"
     fields = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.*)$", text, re.MULTILINE))
-    return " ".join(str(fields[key]) for key in ("model name", "cpu family", "model") if key in fields)
+    return " ".join(
+        str(fields[key]) for key in ("model name", "cpu family", "model") if key in fields
+    )
 
 
 def create(config: Config, folder: Path | None) -> Path:
@@ -149,7 +151,9 @@ def locked(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
         os.close(descriptor)
-        raise UserError(f"{folder} is being trained by process {holder}; stop that one first.") from None
+        raise UserError(
+            f"{folder} is being trained by process {holder}; stop that one first."
+        ) from None
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

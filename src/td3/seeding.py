@@ -45,7 +45,7 @@ class Streams:
 
 
 def fresh_seed() -> int:
-    """A seed for an object that was given none: follows `np.random.seed`, else differs each time."""
+    """A seed where none was given: follows `np.random.seed`, else differs each time."""
     return int(np.random.randint(2**31))  # noqa: NPY002 - the global generator is the point
 
 

@@ -1,8 +1,7 @@
 """The loop: environments → collect → replay → update → evaluate → checkpoint."""
 
-import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,9 @@ from td3 import run as runs
 from td3.agent import TD3
 from td3.checkpoint import newest_checkpoint, save_checkpoint
 from td3.collect import Collector, Ended, InProcess
-from td3.config import Config, check, from_dict, load_recipe, to_dict
-from td3.environments import Environment
-from td3.errors import RunStopped, UserError
+from td3.config import Config
+from td3.errors import RunStopped
 from td3.evaluation import episode_seeds, evaluate
-from td3.memory import check_memory
 from td3.metrics import Interval, JsonLines, Record, Sink, diverged, evaluation_record
 from td3.policy import policy_card, save_policy
 from td3.replay import ReplayBuffer
@@ -30,9 +27,15 @@ from td3.signals import StopRequest
 class Training:
     """Everything that a run is made of, and the loop over it."""
 
-    def __init__(self, config: Config, folder: Path, sinks: Sequence[Sink] = ()) -> None:
-        self.config, self.sinks = config, sinks
-        self.device = pick_device(config.device)
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        sinks: Sequence[Sink] = (),
+        on_step: Callable[[int], None] = lambda step: None,
+    ) -> None:
+        self.config, self.sinks, self.on_step = config, sinks, on_step
+        self.device = torch.device(config.device)
         torch.set_num_threads(config.threads)
         self.seeds = config.agent_seeds
         self.streams = [Streams.from_seed(seed) for seed in self.seeds]
@@ -43,7 +46,6 @@ class Training:
             remake_every=config.checkpoint.every,
         )
         first = self.environments.slots[0].environment
-        check_memory(config, first.state_dim, first.action_dim)
         self.collector = Collector(
             self.environments,
             len(self.seeds),
@@ -78,6 +80,7 @@ class Training:
         while not (self.finished or stop.requested):
             ended = self.collect()
             self.update(ended)
+            self.on_step(self.step)
             if self.due(self.config.loop.log_every):
                 self.log()
             if self.due(self.config.evaluation.every) or self.finished:
@@ -160,9 +163,7 @@ class Training:
 
     def evaluate(self) -> None:
         """Play the evaluation episodes and keep each agent's best policy."""
-        result = evaluate(
-            self.agent.act, self.config.environment, self.episode_seeds, self.device
-        )
+        result = evaluate(self.agent.act, self.config.environment, self.episode_seeds, self.device)
         for agent, seed in enumerate(self.seeds):
             mean_return = float(result.returns[agent].mean())
             best = mean_return > self.best[agent]
@@ -251,82 +252,4 @@ class Training:
     def close(self) -> None:
         self.environments.close()
         self.metrics.close()
-        for sink in self.sinks:
-            sink.close()
-
-
-def train(
-    environment: str = "",
-    recipe: str = "paper",
-    *,
-    run: str | Path | None = None,
-    sinks: Sequence[Sink] = (),
-    **settings: Any,
-) -> Path:
-    """Train and return the run folder.
-
-    `settings` are the fields of `td3.config.Config`: `seeds=10`, `agent={"batch_size": 100}`;
-    `steps` stands for `loop.steps`.
-    """
-    config = load_recipe(recipe)
-    if "steps" in settings:
-        settings["loop"] = {**settings.get("loop", {}), "steps": settings.pop("steps")}
-    if environment:
-        settings["environment"] = {**settings.get("environment", {}), "id": environment}
-    folder, _ = start(from_dict(settings, default=config), run and Path(run), sinks)
-    return folder
-
-
-def start(config: Config, folder: Path | None, sinks: Sequence[Sink] = ()) -> tuple[Path, int]:
-    """Begin a run; returns its folder and an exit code (130 after Ctrl-C)."""
-    device = str(pick_device(config.device))
-    config = check(dataclasses.replace(config, device=device))
-    Environment(config.environment).close()  # refuse a bad task before a folder is made
-    folder = runs.create(config, folder)
-    with runs.locked(folder):
-        return folder, execute(Training(config, folder, sinks), "start")
-
-
-def resume(folder: Path, steps: int | None = None, sinks: Sequence[Sink] = ()) -> int:
-    """Continue a run from its newest valid checkpoint, on to `steps` if given."""
-    config, origin = runs.read_config(folder)
-    with runs.locked(folder):
-        if steps is not None:
-            config = dataclasses.replace(config, loop=dataclasses.replace(config.loop, steps=steps))
-            runs.rewrite(folder, check(config), origin)
-        training = Training(config, folder, sinks)
-        remarks = training.restore()
-        if training.finished:
-            raise UserError(
-                f"{folder} is finished: it has all its {training.step:,} steps; "
-                "give --steps a larger number to go on."
-            )
-        remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
-        for remark in remarks:
-            training.run.event("warning", step=training.step, message=remark)
-            for sink in sinks:
-                sink.write({"kind": "remark", "message": remark})
-        return execute(training, "resume")
-
-
-def execute(training: Training, event: str) -> int:
-    """Run the loop with everything that must happen around it."""
-    training.run.event(event, step=training.step)
-    try:
-        with StopRequest() as stop:
-            training.loop(stop)
-        training.run.event("stop" if stop.requested else "finish", step=training.step)
-        return stop.exit_code
-    except RunStopped as error:
-        training.run.event("stop", step=training.step, message=str(error))
-        raise RunStopped(f"{error}; all until step {training.saved_at:,} is saved.") from error
-    finally:
-        training.close()
-
-
-def pick_device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise UserError("There is no CUDA device here; use --device cpu or auto.")
-    return torch.device(name)
+        self.run.events.close()

@@ -1,0 +1,43 @@
+# make train     set up, train the quick recipe, draw its curve, film its policy
+# make test      set up, lint, type check, test (under ten minutes)
+# make learning  tests that train until something is learnt (minutes each)
+# make clean     remove the virtual environment
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+SOURCES := pyproject.toml constraints.txt
+
+.PHONY: train test learning lint clean
+
+train: $(VENV)/.train
+	$(BIN)/td3 train --recipe quick --show
+
+test: $(VENV)/.test lint
+	$(BIN)/python -m pytest
+
+learning: $(VENV)/.test
+	$(BIN)/python -m pytest -m learning tests/learning
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and pinned: an unpinned one brings several gigabytes of GPU libraries.
+$(VENV)/.train: $(VENV)/bin/python $(SOURCES)
+	@echo "Setting up $(VENV) …"
+	$(PIP) torch
+	$(PIP) -e '.[plot,video]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.train
+	$(PIP) -e '.[plot,video,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,99 @@
+"""td3 evaluate"""
+
+import dataclasses
+import json
+import statistics
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """Play noise-free episodes with the best policy of each agent of a run.
+
+    td3 evaluate runs/my-run --episodes 100
+    td3 evaluate runs/my-run/policy/agent-0.safetensors --json
+    """
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """Run folder, or a policy's .safetensors file."""
+    episodes: int = 10
+    """Episodes per agent."""
+    agent: int | None = None
+    """Only this agent of the run."""
+    seed: int = 1_000_000
+    """Seed of the episodes: other ones than those that chose the best policy."""
+    json: bool = False
+    """Print the figures as JSON."""
+
+
+def run(arguments: Arguments) -> int:
+    from td3.errors import UserError
+
+    if arguments.episodes < 1:
+        raise UserError(f"--episodes must be 1 or more, not {arguments.episodes}.")
+    import torch
+
+    from td3.policy import policies_of
+
+    torch.set_num_threads(1)  # one observation at a time: more threads only wait for each other
+    rows = play(policies_of(arguments.folder, arguments.agent), arguments)
+    returns = [value for row in rows for value in row["returns"]]
+    outcome = {
+        "environment": rows[0]["environment"],
+        "mean_return": statistics.fmean(returns),
+        "std_return": statistics.pstdev(returns),
+        "episodes": len(returns),
+        "seed": arguments.seed,
+        "agents": rows,
+    }
+    print(json.dumps(outcome) if arguments.json else table(outcome))
+    return 0
+
+
+def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
+    from rich.console import Console
+    from rich.progress import track
+
+    from td3.evaluation import episode_seeds, evaluate
+
+    seeds = episode_seeds(arguments.seed, arguments.episodes)
+    console = Console(stderr=True)
+    rows = []
+    for policy in policies:
+        parts = [
+            evaluate(policy.act, policy.environment, [[seed]])
+            for seed in track(
+                seeds,
+                "Evaluating",
+                console=console,
+                transient=True,
+                disable=not console.is_terminal,
+            )
+        ]
+        returns = [float(part.returns[0, 0]) for part in parts]
+        rows.append(
+            {
+                "agent": policy.name,
+                "environment": policy.environment.id,
+                "mean_return": statistics.fmean(returns),
+                "std_return": statistics.pstdev(returns),
+                "mean_length": statistics.fmean(int(part.lengths[0, 0]) for part in parts),
+                "returns": returns,
+            }
+        )
+    return rows
+
+
+def table(outcome: dict[str, Any]) -> str:
+    lines = [
+        f"{row['agent']:<10} {row['mean_return']:>10.2f} ± {row['std_return']:<9.2f}"
+        f" episodes of {row['mean_length']:.0f} steps"
+        for row in outcome["agents"]
+    ]
+    if len(lines) > 1:
+        lines.append(f"{'all':<10} {outcome['mean_return']:>10.2f} ± {outcome['std_return']:<9.2f}")
+    per_agent = outcome["episodes"] // len(outcome["agents"])
+    return "\n".join([f"{outcome['environment']}, {per_agent} episodes each", *lines])

@@ -1,0 +1,132 @@
+"""What a training run shows on the terminal, and where else its metrics go."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.text import Text
+
+from td3.config import Config
+from td3.metrics import Record
+
+
+@contextlib.contextmanager
+def display(config: Config, quiet: bool) -> Iterator["Display | None"]:
+    """The progress display of a run, unless it is to be quiet."""
+    shown = None if quiet else Display(config)
+    try:
+        yield shown
+    finally:
+        if shown:
+            shown.close()
+
+
+class Display:
+    """A progress bar with the figures that tell whether training goes well."""
+
+    def __init__(self, config: Config) -> None:
+        self.console = Console(stderr=True)
+        self.steps, self.agents = config.loop.steps, config.seeds
+        seeds = f" · {config.seeds} seeds" if config.seeds > 1 else f" · seed {config.seed}"
+        self.bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps · {task.fields[speed]}"),
+            console=self.console,
+        )
+        self.task = self.bar.add_task(config.environment.id + seeds, total=self.steps, speed="…")
+        self.figures: dict[str, dict[int, float | None]] = {}
+        self.best: dict[int, float] = {}
+        self.best_step: dict[int, int] = {}
+        self.evaluated = 0
+        self.pace = Pace()
+        self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.render)
+        if self.console.is_terminal:
+            self.live.start()
+
+    def step(self, step: int) -> None:
+        """Called at every step; redraws at most a few times a second."""
+        if self.pace.tick(step):
+            left = (self.steps - step) / max(self.pace.speed, 1e-9)
+            text = f"{self.pace.speed:,.0f} steps/s · {clock(left)} left"
+            self.bar.update(self.task, completed=step, speed=text)
+
+    def write(self, record: Record) -> None:
+        if record["kind"] == "remark":
+            self.console.print(f"[yellow]![/] {record['message']}")
+        elif record["kind"] == "evaluation":
+            self.take_evaluation(record)
+        else:
+            for name in ("critic_loss", "q", "saturated", "episode_return"):
+                self.figures.setdefault(name, {})[record["agent"]] = record[name]
+            self.bar.update(self.task, completed=record["step"])
+
+    def take_evaluation(self, record: Record) -> None:
+        agent = record["agent"]
+        self.figures.setdefault("evaluation", {})[agent] = record["mean_return"]
+        self.evaluated = record["step"]
+        if record["best"]:
+            self.best[agent], self.best_step[agent] = record["mean_return"], record["step"]
+        if not self.console.is_terminal and agent == self.agents - 1:
+            self.console.print(f"step {record['step']:>9,}  {self.summary()}", highlight=False)
+
+    def mean(self, name: str) -> float | None:
+        values = [v for v in self.figures.get(name, {}).values() if v is not None]
+        return sum(values) / len(values) if values else None
+
+    def summary(self) -> str:
+        """One line of figures, averaged over the agents."""
+        parts = []
+        if (value := self.mean("evaluation")) is not None:
+            best = sum(self.best.values()) / max(len(self.best), 1)
+            where = ""
+            if self.agents == 1 and self.best_step:
+                where = f" at {next(iter(self.best_step.values())):,}"
+            parts.append(f"evaluation {value:,.1f} (best {best:,.1f}{where})")
+        for name, label, style in (
+            ("critic_loss", "critic loss", "{:.3g}"),
+            ("q", "mean Q", "{:.3g}"),
+            ("saturated", "saturated actions", "{:.0%}"),
+        ):
+            if (value := self.mean(name)) is not None:
+                parts.append(f"{label} {style.format(value)}")
+        return " · ".join(parts) or "playing the first evaluation"
+
+    def render(self) -> Any:
+        return Group(self.bar, Text(self.summary(), style="dim"))
+
+    def close(self) -> None:
+        if self.live.is_started:
+            self.live.refresh()
+            self.live.stop()
+
+
+class Pace:
+    """Steps per second over the last few seconds."""
+
+    def __init__(self) -> None:
+        self.speed = 0.0
+        self.marks: list[tuple[float, int]] = []
+        self.next = 0.0
+
+    def tick(self, step: int) -> bool:
+        now = time.monotonic()
+        if now < self.next:
+            return False
+        self.next = now + 0.25
+        self.marks = [*self.marks[-40:], (now, step)]
+        (first_time, first_step), (last_time, last_step) = self.marks[0], self.marks[-1]
+        if last_time > first_time:
+            self.speed = (last_step - first_step) / (last_time - first_time)
+        return True
+
+
+def clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(min(seconds, 360_000)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

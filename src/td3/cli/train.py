@@ -1,0 +1,104 @@
+"""td3 train"""
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from td3.config import Config, load_recipe
+from td3.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """Train TD3 on any Gymnasium environment with continuous (Box) actions.
+
+    td3 train --recipe quick --show                  Pendulum in about a minute
+    td3 train HalfCheetah-v5 --seeds 3               the paper's settings, three seeds at once
+    td3 train AntBulletEnv-v0 --recipe course        the walk-throughs' settings
+    td3 train my_package:MyEnv-v0 --agent.discount 0.98
+    """
+
+    environment_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = ""
+    """Gymnasium id, e.g. HalfCheetah-v5, dm_control/cheetah-run-v0 or my_package:MyEnv-v0."""
+    steps: int | None = None
+    """Environment steps per agent; short for --loop.steps."""
+    run: Path | None = None
+    """Run folder to create; otherwise a new one under runs/."""
+    show: bool = False
+    """When done, draw the learning curve and film the best policy."""
+    quiet: bool = False
+    """No progress display."""
+    json: bool = False
+    """Print the outcome as JSON."""
+    config: Annotated[Config, tyro.conf.arg(name="")] = Config()
+
+
+def default(words: list[str]) -> Arguments:
+    """The recipe decides the defaults of all other flags, so it is looked up first."""
+    names = [b for a, b in itertools.pairwise(words) if a == "--recipe"]
+    names += [word.partition("=")[2] for word in words if word.startswith("--recipe=")]
+    recipe = names[-1] if names else "paper"
+    return Arguments(config=dataclasses.replace(load_recipe(recipe), recipe=recipe))
+
+
+def settled(arguments: Arguments) -> Config:
+    """The configuration with the short flags worked in."""
+    config = arguments.config
+    if arguments.environment_id:
+        environment = dataclasses.replace(config.environment, id=arguments.environment_id)
+        config = dataclasses.replace(config, environment=environment)
+    if arguments.steps is not None:
+        loop = dataclasses.replace(config.loop, steps=arguments.steps)
+        config = dataclasses.replace(config, loop=loop)
+    return dataclasses.replace(config, recipe=Path(config.recipe).stem)
+
+
+def run(arguments: Arguments) -> int:
+    config = settled(arguments)
+    if not config.environment.id:
+        raise UserError(
+            "Name an environment, e.g. 'td3 train Pendulum-v1', or use '--recipe quick'."
+        )
+    from td3.cli.progress import display
+    from td3.launch import start
+
+    with display(config, quiet=arguments.quiet or arguments.json) as shown:
+        folder, code = start(config, arguments.run, shown)
+    finish(folder, code, arguments.show, arguments.quiet, arguments.json)
+    return code
+
+
+def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> None:
+    """Say what came out and what can be done with it."""
+    from td3.report import read_run, summary_json
+
+    if as_json:
+        print(
+            json.dumps({"run": str(folder), "exit_code": code, **summary_json([read_run(folder)])})
+        )
+        return
+    if code:
+        print(f"Stopped and saved. Continue with:  td3 resume {folder}")
+        return
+    if show:
+        present(folder)
+    if not quiet:
+        print(f"""
+Run folder: {folder}
+Next:
+  td3 evaluate {folder} --episodes 100
+  td3 video {folder}
+  td3 plot {folder}
+  td3 report {folder}""")
+
+
+def present(folder: Path) -> None:
+    from td3.report import plot, read_run
+    from td3.video import film
+
+    for path in [*plot([read_run(folder)], folder / "plots" / "curve"), *film(folder)]:
+        print(f"Wrote {path}")

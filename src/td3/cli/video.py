@@ -1,0 +1,57 @@
+"""td3 video"""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from td3.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """Film the best policy of a run, as mp4 and GIF. Works without a display.
+
+    td3 video runs/my-run
+    td3 video runs/my-run --agent 2 --episodes 3 --out walk
+    """
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """Run folder, or a policy's .safetensors file."""
+    out: Path | None = None
+    """Files to write, without the ending; otherwise videos/ in the run."""
+    agent: int | None = None
+    """This agent of the run; otherwise the one that did best."""
+    episodes: int = 1
+    """Episodes to film, one after the other."""
+    seconds: float = 30.0
+    """At most so many seconds of each episode."""
+    seed: int = 1_000_000
+    """Seed of the episodes."""
+    json: bool = False
+    """Print the paths as JSON."""
+
+
+def run(arguments: Arguments) -> int:
+    if arguments.episodes < 1 or arguments.seconds <= 0:
+        raise UserError("--episodes and --seconds must be greater than 0.")
+    from rich.console import Console
+
+    from td3.video import film
+
+    with Console(stderr=True).status("Filming"):
+        paths = film(
+            arguments.folder,
+            arguments.out,
+            agent=arguments.agent,
+            episodes=arguments.episodes,
+            seconds=arguments.seconds,
+            seed=arguments.seed,
+        )
+    if arguments.json:
+        print(json.dumps({"videos": [str(path) for path in paths]}))
+    else:
+        print("\n".join(f"Wrote {path}" for path in paths))
+    return 0

@@ -1,0 +1,29 @@
+"""Optional libraries, one file each. Nothing here is imported unless asked for."""
+
+from pathlib import Path
+
+from td3.config import Config
+from td3.metrics import Sink
+
+
+def tracker(name: str, config: Config, folder: Path) -> Sink:
+    """A sink by the name that `--track` takes."""
+    if name == "tensorboard":
+        from td3.integrations.tensorboard import TensorBoard
+
+        return TensorBoard(folder)
+    from td3.integrations.wandb import WeightsAndBiases
+
+    return WeightsAndBiases(config, folder)
+
+
+def scalars(record: dict[str, object]) -> dict[str, float]:
+    """The plottable figures of a record, named by kind and, past the first seed, by seed."""
+    kind = record["kind"]
+    return {
+        f"{kind}/{name}/seed-{record['seed']}": float(value)
+        for name, value in record.items()
+        if isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and name not in ("step", "agent", "seed")
+    }

@@ -1,0 +1,45 @@
+"""Metrics for Weights & Biases. Without a network: WANDB_MODE=offline."""
+
+from pathlib import Path
+
+from td3.config import Config, to_dict
+from td3.errors import UserError
+from td3.integrations import scalars
+from td3.metrics import Record
+
+
+class WeightsAndBiases:
+    """Logs one W&B run below the run folder."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        try:
+            import wandb
+        except ImportError as error:
+            raise UserError("--track wandb needs an extra: pip install 'td3[wandb]'.") from error
+        self.run = wandb.init(
+            project="td3",
+            name=folder.name,
+            dir=str(folder),
+            config=to_dict(config),
+            settings=wandb.Settings(silent=True, console="off", disable_git=True),
+        )
+        # Agents report at the same step, one record each; W&B wants each step once.
+        self.pending: dict[str, float] = {}
+        self.step = 0
+
+    def write(self, record: Record) -> None:
+        if "step" not in record:
+            return
+        if record["step"] != self.step:
+            self.flush()
+            self.step = record["step"]
+        self.pending |= scalars(record)
+
+    def flush(self) -> None:
+        if self.pending:
+            self.run.log(self.pending, step=self.step)
+            self.pending = {}
+
+    def close(self) -> None:
+        self.flush()
+        self.run.finish()

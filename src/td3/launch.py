@@ -1,0 +1,126 @@
+"""Begin a run, or continue one: everything that happens around the loop."""
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from td3 import run as runs
+from td3.config import Config, check, from_dict, load_recipe
+from td3.environments import Environment
+from td3.errors import RunStopped, UserError
+from td3.integrations import tracker
+from td3.memory import check_memory
+from td3.metrics import Sink
+from td3.signals import StopRequest
+from td3.training import Training
+
+
+class Display(Sink, Protocol):
+    """A sink that is also told of every step."""
+
+    def step(self, step: int) -> None: ...
+
+
+def train(
+    environment: str = "",
+    recipe: str = "paper",
+    *,
+    run: str | Path | None = None,
+    **settings: Any,
+) -> Path:
+    """Train and return the run folder.
+
+    `settings` are the fields of `td3.config.Config`, e.g. `seeds=10` or
+    `agent={"batch_size": 100}`; `steps` stands for `loop.steps`.
+    """
+    if "steps" in settings:
+        settings["loop"] = {**settings.get("loop", {}), "steps": settings.pop("steps")}
+    if environment:
+        settings["environment"] = {**settings.get("environment", {}), "id": environment}
+    folder, _ = start(from_dict(settings, default=load_recipe(recipe)), Path(run) if run else None)
+    return folder
+
+
+def start(
+    config: Config, folder: Path | None = None, display: Display | None = None
+) -> tuple[Path, int]:
+    """Begin a run; returns its folder and an exit code (130 after Ctrl-C)."""
+    config = check(dataclasses.replace(config, device=str(pick_device(config.device))))
+    refuse_early(config)
+    folder = runs.create(config, folder)
+    with prepared(config, folder, display) as training:
+        return folder, execute(training, "start")
+
+
+def resume(folder: Path, steps: int | None = None, display: Display | None = None) -> int:
+    """Continue a run from its newest valid checkpoint, on to `steps` if given."""
+    config, origin = runs.read_config(folder)
+    if steps is not None:
+        loop = dataclasses.replace(config.loop, steps=steps)
+        config = check(dataclasses.replace(config, loop=loop))
+    pick_device(config.device)
+    refuse_early(config)
+    with prepared(config, folder, display) as training:
+        remarks = training.restore()
+        if training.finished:
+            raise UserError(
+                f"{folder} is finished: it has all its {training.step:,} steps; "
+                "give --steps a larger number to go on."
+            )
+        runs.rewrite(folder, config, origin)
+        remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
+        for remark in remarks:
+            training.run.event("warning", step=training.step, message=remark)
+            if display:
+                display.write({"kind": "remark", "message": remark})
+        return execute(training, "resume")
+
+
+def refuse_early(config: Config) -> None:
+    """Refuse a task that cannot be trained, or a ring that cannot be held, before anything."""
+    environment = Environment(config.environment)
+    check_memory(config, environment.state_dim, environment.action_dim)
+    environment.close()
+
+
+@contextmanager
+def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[Training]:
+    """The training in its folder, locked for this process, with its sinks."""
+    with ExitStack() as stack:
+        stack.enter_context(runs.locked(folder))
+        sinks: list[Sink] = []
+        for name in config.track:
+            sinks.append(tracker(name, config, folder))
+            stack.callback(sinks[-1].close)
+        if display:
+            sinks.append(display)
+        training = Training(config, folder, sinks, *([display.step] if display else []))
+        stack.callback(training.close)
+        yield training
+
+
+def execute(training: Training, event: str) -> int:
+    """Run the loop until it ends, is asked to stop, or cannot go on."""
+    training.run.event(event, step=training.step)
+    try:
+        with StopRequest() as stop:
+            training.loop(stop)
+    except RunStopped as error:
+        training.run.event("stop", step=training.step, message=str(error))
+        raise RunStopped(
+            f"{error}; training stopped, and all until step {training.saved_at:,} is saved."
+        ) from error
+    training.run.event("stop" if stop.requested else "finish", step=training.step)
+    return stop.exit_code
+
+
+def pick_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError("There is no CUDA device here; use --device cpu or auto.")
+    return torch.device(name)

@@ -1,0 +1,120 @@
+"""Film a trained policy: mp4 for watching, GIF for a README."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from td3.environments import Environment
+from td3.errors import UserError
+from td3.evaluation import episode_seeds
+from td3.policy import Policy, load_policy
+
+Frame = NDArray[np.uint8]
+GIF_FPS, GIF_WIDTH, GIF_SECONDS, GIF_COLORS = 20, 320, 10, 128
+
+
+def film(
+    run: Path,
+    out: Path | None = None,
+    *,
+    agent: int | None = None,
+    episodes: int = 1,
+    seconds: float = 30.0,
+    seed: int = 1_000_000,
+) -> list[Path]:
+    """Play the best policy of a run and write `out.mp4` and `out.gif`.
+
+    Several episodes are filmed one after the other; each for at most `seconds`.
+    """
+    policy = load_policy(run, agent)
+    if out is None:
+        folder = run if run.is_dir() else run.parent
+        out = folder / "videos" / policy.name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    environment = Environment(policy.environment, render_mode="rgb_array")
+    fps = frames_per_second(environment)
+    frames: list[Frame] = []
+    try:
+        for episode_seed in episode_seeds(seed, episodes):
+            frames += play(policy, environment, episode_seed, limit=int(seconds * fps))
+    finally:
+        environment.close()
+    mp4, gif = out.with_suffix(".mp4"), out.with_suffix(".gif")
+    write_mp4(mp4, frames, fps)
+    write_gif(gif, frames, fps)
+    return [mp4, gif]
+
+
+def play(policy: Policy, environment: Environment, seed: int, limit: int) -> Iterator[Frame]:
+    """One noise-free episode, frame by frame."""
+    state = environment.reset(seed=seed)
+    yield render(environment)
+    for _ in range(limit - 1):
+        action = policy.act(torch.from_numpy(state).view(1, 1, -1)).view(-1).numpy()
+        state, _, terminated, truncated = environment.step(action)
+        yield render(environment)
+        if terminated or truncated:
+            return
+
+
+def render(environment: Environment) -> Frame:
+    try:
+        frame: Any = environment.env.render()
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{environment.id} cannot be rendered here: {reason}.") from error
+    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+        raise UserError(f"{environment.id} gives no picture when rendered as rgb_array.")
+    return np.ascontiguousarray(frame[..., :3], dtype=np.uint8)
+
+
+def frames_per_second(environment: Environment) -> int:
+    """Real time, as far as the simulator tells: from its time step, else from its metadata."""
+    dt = getattr(environment.env.unwrapped, "dt", None)
+    if isinstance(dt, float) and 0.005 < dt < 1:
+        return round(1 / dt)
+    return int(environment.env.metadata.get("render_fps") or 30)
+
+
+def ffmpeg() -> str:
+    try:
+        import imageio_ffmpeg
+    except ImportError as error:
+        raise UserError("Videos need an extra: pip install 'td3[video]'.") from error
+    return str(imageio_ffmpeg.get_ffmpeg_exe())
+
+
+def write_mp4(path: Path, frames: Sequence[Frame], fps: int) -> None:
+    """h264 with even sides and 4:2:0 colours: plays in every browser."""
+    even = "pad=ceil(iw/2)*2:ceil(ih/2)*2"
+    options = ["-vf", even, "-c:v", "libx264", "-crf", "23", "-pix_fmt", "yuv420p"]
+    encode(path, frames, fps, [*options, "-movflags", "+faststart"])
+
+
+def write_gif(path: Path, frames: Sequence[Frame], fps: int) -> None:
+    """Small, with a palette of its own, at most GIF_SECONDS long."""
+    rate = min(fps, GIF_FPS)
+    width = min(frames[0].shape[1], GIF_WIDTH)
+    filters = (
+        f"fps={rate},scale={width}:-1:flags=lanczos,split[a][b];"
+        f"[a]palettegen=max_colors={GIF_COLORS}:stats_mode=diff[p];"
+        "[b][p]paletteuse=dither=bayer:bayer_scale=5:diff_mode=rectangle"
+    )
+    encode(path, frames[: GIF_SECONDS * fps], fps, ["-filter_complex", filters, "-loop", "0"])
+
+
+def encode(path: Path, frames: Sequence[Frame], fps: int, options: list[str]) -> None:
+    """Pipe raw frames through the ffmpeg that imageio brings along."""
+    height, width, _ = frames[0].shape
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps)]
+    command = [ffmpeg(), "-y", "-loglevel", "error", *source, "-i", "-", *options, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        _, problem = process.communicate(b"".join(frame.tobytes() for frame in frames))
+    if process.returncode:
+        raise UserError(f"ffmpeg could not write {path}: {problem.decode(errors='replace')}.")
