@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments import Environment
+from td3.environments import Environment, Task
 from td3.errors import RunStopped
 from td3.seeding import Stream
 
@@ -28,9 +28,8 @@ class Steps(NamedTuple):
 class Environments(Protocol):
     """Several environments stepped together; those that end start anew by themselves."""
 
+    task: Task
     states: NDArray[np.float32]
-    state_dim: int
-    action_dim: int
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps: ...
     def snapshot(self) -> Arrays: ...
@@ -79,7 +78,7 @@ class Slot:
         return {
             "life": np.array([self.seed, self.made_at], dtype=np.int64),
             "actions": np.array(self.actions, dtype=np.float32).reshape(
-                -1, self.environment.action_dim
+                -1, self.environment.task.action_dim
             ),
             "resets": np.array(self.resets, dtype=np.int64),
             "state": self.state,
@@ -101,14 +100,18 @@ class Slot:
         return self.state.tobytes() == arrays["state"].tobytes()
 
 
+def located(error: RunStopped, index: int, time: int) -> RunStopped:
+    """The same error, saying in which environment and when."""
+    return RunStopped(f"{error} in environment {index} at step {time}")
+
+
 class InProcess:
     """Environments in this process, one after the other."""
 
     def __init__(self, config: EnvironmentConfig, streams: list[Stream], remake_every: int) -> None:
         """One environment per stream."""
         self.slots = [Slot(config, stream, remake_every) for stream in streams]
-        first = self.slots[0].environment
-        self.state_dim, self.action_dim = first.state_dim, first.action_dim
+        self.task = self.slots[0].environment.task
         self.states = np.stack([slot.state for slot in self.slots])
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
@@ -117,7 +120,7 @@ class InProcess:
             try:
                 results.append(slot.step(action, time))
             except RunStopped as error:
-                raise RunStopped(f"{error} in environment {index} at step {time}") from error
+                raise located(error, index, time) from error
         next_states, rewards, terminated, truncated = zip(*results, strict=True)
         self.states = np.stack([slot.state for slot in self.slots])
         return Steps(
@@ -145,7 +148,7 @@ class InProcess:
         if not strayed:
             return ""
         return (
-            f"{self.slots[0].config.id} did not repeat itself: environment "
+            f"{self.task.id} did not repeat itself: environment "
             f"{', '.join(map(str, strayed))} came to another state from the same seed and actions"
         )
 
@@ -184,13 +187,13 @@ class Collector:
 
     def random_actions(self) -> NDArray[np.float32]:
         """Uniform over the action range."""
-        shape = (self.count, self.environments.action_dim)
+        shape = (self.count, self.environments.task.action_dim)
         draws = [stream.uniform(-1, 1, shape) for stream in self.explore]
         return np.concatenate(draws).astype(np.float32)
 
     def explore_around(self, actions: NDArray[np.floating]) -> NDArray[np.float32]:
         """The actors' actions with Gaussian noise, kept in range."""
-        shape = (self.count, self.environments.action_dim)
+        shape = (self.count, self.environments.task.action_dim)
         noise = np.concatenate([stream.standard_normal(shape) for stream in self.explore])
         noisy = actions + self.exploration_noise * noise
         return np.clip(noisy, -1, 1).astype(np.float32)
@@ -224,6 +227,7 @@ class Collector:
         return own | {f"env.{k}": v for k, v in self.environments.snapshot().items()}
 
     def restore(self, arrays: Arrays) -> str:
-        self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
         lives = {k.removeprefix("env."): v for k, v in arrays.items() if k.startswith("env.")}
+        if lives:  # otherwise the environments begin new episodes
+            self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
         return self.environments.restore(lives)

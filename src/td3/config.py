@@ -29,6 +29,9 @@ class EnvironmentConfig:
     """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
     count: int = 1
     """Environments per agent, stepped in turn; paper: 1."""
+    vectorization: Literal["own", "sync", "async", "vector_entry_point"] = "own"
+    """How environments are stepped: own (in this process, exact resume) or by gymnasium.make_vec
+    in one of its modes (a resumed run then starts new episodes)."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation; paper: off."""
     reward_scale: float = 1.0

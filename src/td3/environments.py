@@ -4,11 +4,13 @@ Inside td3 an observation is a flat float32 vector and an action lies in [-1, 1]
 dimension. This file is the only one that knows the simulator's own shapes and bounds.
 """
 
+import contextlib
 import ctypes.util
 import importlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +36,9 @@ EXTRAS = {
     "pybullet_envs_gymnasium": "pybullet",
 }
 
+MAX_REWARD = float(np.finfo(np.float32).max)  # what the replay ring can hold
+
 Observation = NDArray[np.float32]
-Action = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -145,32 +148,32 @@ def describe(space: spaces.Space[Any]) -> str:
     return f"a {kind} space" if kind[0] not in "AEIOU" else f"an {kind} space"
 
 
-class Environment:
-    """One simulator, with flat observations and actions in [-1, 1], checked at every step."""
+@dataclass(frozen=True)
+class Task:
+    """What td3 needs to know of an environment, whoever steps it."""
 
-    def __init__(self, config: EnvironmentConfig, render_mode: str | None = None) -> None:
-        self.env = make(config, render_mode)
-        self.id = config.id
-        self.bounds = action_bounds(self.env.action_space, config.id)
-        self.layout = observation_layout(self.env.observation_space, config.id)
-        self.state_dim, self.action_dim = layout_size(self.layout), self.bounds.low.size
-        if self.state_dim == 0:
-            raise UserError(f"{config.id} observes nothing: its observation space is empty.")
+    id: str
+    bounds: ActionBounds
+    layout: Layout
 
-    def reset(self, seed: int | None = None) -> Observation:
-        observation, _ = self.env.reset(seed=seed)
-        return self.checked(observation)
+    @property
+    def state_dim(self) -> int:
+        return layout_size(self.layout)
 
-    def step(self, action: NDArray[np.floating]) -> tuple[Observation, float, bool, bool]:
-        """(observation, reward, terminated, truncated); terminated ends all value, truncated
-        only ends the recording."""
-        observation, reward, terminated, truncated, _ = self.env.step(self.bounds.scale(action))
-        reward = float(reward)
-        if not np.isfinite(reward):
-            raise RunStopped(f"{self.id} gave a non-finite reward ({reward})")
-        return self.checked(observation), reward, bool(terminated), bool(truncated)
+    @property
+    def action_dim(self) -> int:
+        return self.bounds.low.size
 
-    def checked(self, observation: Any) -> Observation:
+    @classmethod
+    def of(cls, env_id: str, observations: spaces.Space[Any], actions: spaces.Space[Any]) -> "Task":
+        """Read the spaces, or refuse them in one sentence."""
+        task = cls(env_id, action_bounds(actions, env_id), observation_layout(observations, env_id))
+        if task.state_dim == 0:
+            raise UserError(f"{env_id} observes nothing: its observation space is empty.")
+        return task
+
+    def observation(self, observation: Any) -> Observation:
+        """One observation as a flat vector; stops the run if it is not a proper one."""
         try:
             state = flatten(self.layout, observation)
         except (ValueError, TypeError, KeyError, IndexError) as error:
@@ -181,6 +184,35 @@ class Environment:
                 f"{self.id} gave a non-finite observation ({state[where]} in dimension {where})"
             )
         return state
+
+    def reward(self, reward: Any) -> float:
+        """A reward as a float; stops the run if it is not finite."""
+        value = float(reward)
+        if not abs(value) < MAX_REWARD:
+            raise RunStopped(f"{self.id} gave a non-finite reward ({value})")
+        return value
+
+
+class Environment:
+    """One simulator, with flat observations and actions in [-1, 1], checked at every step."""
+
+    def __init__(self, config: EnvironmentConfig, render_mode: str | None = None) -> None:
+        with hushed(config.id):
+            self.env = make(config, render_mode)
+        self.task = Task.of(config.id, self.env.observation_space, self.env.action_space)
+
+    def reset(self, seed: int | None = None) -> Observation:
+        with hushed(self.task.id):
+            observation, _ = self.env.reset(seed=seed)
+        return self.task.observation(observation)
+
+    def step(self, action: NDArray[np.floating]) -> tuple[Observation, float, bool, bool]:
+        """(observation, reward, terminated, truncated); terminated ends all value, truncated
+        only ends the recording."""
+        scaled = self.task.bounds.scale(action)
+        observation, reward, terminated, truncated, _ = self.env.step(scaled)
+        state = self.task.observation(observation)
+        return state, self.task.reward(reward), bool(terminated), bool(truncated)
 
     def close(self) -> None:
         self.env.close()
@@ -244,3 +276,25 @@ def prepare_rendering() -> None:
 def library(name: str) -> bool:
     """Whether the system has this shared library."""
     return ctypes.util.find_library(name) is not None
+
+
+@contextlib.contextmanager
+def hushed(env_id: str) -> Iterator[None]:
+    """PyBullet's C code prints when it connects, past Python, into what may be JSON."""
+    if "BulletEnv" not in env_id:
+        yield
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = [os.dup(descriptor) for descriptor in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for descriptor in (1, 2):
+            os.dup2(nowhere, descriptor)
+        yield
+    finally:
+        ctypes.CDLL(None).fflush(None)
+        for descriptor, copy in zip((1, 2), saved, strict=True):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        os.close(nowhere)

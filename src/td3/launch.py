@@ -83,7 +83,7 @@ def resume(folder: Path, steps: int | None = None, display: Display | None = Non
 def refuse_early(config: Config) -> None:
     """Refuse a task that cannot be trained, or a ring that cannot be held, before anything."""
     environment = Environment(config.environment)
-    check_memory(config, environment.state_dim, environment.action_dim)
+    check_memory(config, environment.task.state_dim, environment.task.action_dim)
     environment.close()
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from td3.agent import TD3
 from td3.config import EnvironmentConfig
-from td3.environments import ActionBounds, Environment, flatten, layout_size
+from td3.environments import ActionBounds, Task, flatten, layout_size
 from td3.errors import UserError, nearest
 from td3.files import digest, replace_file
 from td3.networks import Actor
@@ -71,14 +71,14 @@ class Policy:
 
 
 def policy_card(
-    agent: TD3, environment: Environment, config: EnvironmentConfig, facts: Mapping[str, Any]
+    agent: TD3, task: Task, config: EnvironmentConfig, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a policy file needs besides its weights."""
-    bounds = environment.bounds
+    bounds = task.bounds
     return {
         "format": FORMAT,
         "environment": {"id": config.id, "kwargs": config.kwargs},
-        "observation": environment.layout,
+        "observation": task.layout,
         "action": {
             "low": bounds.low.tolist(),
             "high": bounds.high.tolist(),

@@ -12,7 +12,7 @@ from torch import Tensor
 from td3 import run as runs
 from td3.agent import TD3
 from td3.checkpoint import newest_checkpoint, save_checkpoint
-from td3.collect import Collector, Ended, InProcess
+from td3.collect import Collector, Ended, Environments, InProcess
 from td3.config import Config
 from td3.errors import RunStopped
 from td3.evaluation import episode_seeds, evaluate
@@ -22,6 +22,7 @@ from td3.replay import ReplayBuffer
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
+from td3.vector import Vectorized
 
 
 class Training:
@@ -40,12 +41,10 @@ class Training:
         self.seeds = config.agent_seeds
         self.streams = [Streams.from_seed(seed) for seed in self.seeds]
         count = config.environment.count
-        self.environments = InProcess(
-            config.environment,
-            [stream.env for stream in self.streams for _ in range(count)],
-            remake_every=config.checkpoint.every,
+        self.environments = make_environments(
+            config, [stream.env for stream in self.streams for _ in range(count)]
         )
-        first = self.environments.slots[0].environment
+        task = self.environments.task
         self.collector = Collector(
             self.environments,
             len(self.seeds),
@@ -55,8 +54,8 @@ class Training:
         )
         self.replay = ReplayBuffer(config.loop.replay_size, seed=self.seeds, device=self.device)
         self.agent = TD3(
-            first.state_dim,
-            first.action_dim,
+            task.state_dim,
+            task.action_dim,
             hidden_sizes=config.agent.hidden_sizes,
             actor_learning_rate=config.agent.actor_learning_rate,
             critic_learning_rate=config.agent.critic_learning_rate,
@@ -180,8 +179,7 @@ class Training:
         facts["episodes"] = self.config.evaluation.episodes
         facts["versions"] = runs.versions()
         member = self.agent.member(agent) if self.agent.agents > 1 else self.agent
-        environment = self.environments.slots[0].environment
-        card = policy_card(member, environment, self.config.environment, facts)
+        card = policy_card(member, self.environments.task, self.config.environment, facts)
         save_policy(member, card, self.run.policy_stem(agent))
 
     def write(self, record: Record) -> None:
@@ -239,9 +237,9 @@ class Training:
             groups[part][key] = tensor
         self.agent.restore(groups["agent"])
         self.interval.restore(groups["interval"])
-        strayed = self.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
         for name, stream in self.moving_streams().items():
             restore_stream(stream, checkpoint.facts["streams"][name])
+        strayed = self.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
         self.best = [-np.inf if b is None else b for b in checkpoint.facts["best"]]
         self.metrics.truncate(checkpoint.facts["metrics_bytes"])
         self.segments = checkpoint.segments
@@ -253,3 +251,10 @@ class Training:
         self.environments.close()
         self.metrics.close()
         self.run.events.close()
+
+
+def make_environments(config: Config, streams: list[Stream]) -> Environments:
+    """One environment per stream, stepped by this process or by a Gymnasium vector."""
+    if config.environment.vectorization == "own":
+        return InProcess(config.environment, streams, remake_every=config.checkpoint.every)
+    return Vectorized.make(config.environment, streams)

@@ -67,9 +67,9 @@ def render(environment: Environment) -> Frame:
         frame: Any = environment.env.render()
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"{environment.id} cannot be rendered here: {reason}.") from error
+        raise UserError(f"{environment.task.id} cannot be rendered here: {reason}.") from error
     if not isinstance(frame, np.ndarray) or frame.ndim != 3:
-        raise UserError(f"{environment.id} gives no picture when rendered as rgb_array.")
+        raise UserError(f"{environment.task.id} gives no picture when rendered as rgb_array.")
     return np.ascontiguousarray(frame[..., :3], dtype=np.uint8)
 
 

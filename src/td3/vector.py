@@ -1,0 +1,104 @@
+"""Gymnasium's vector environments, in each of their three autoreset modes."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import iterate
+from numpy.typing import NDArray
+
+from td3.collect import Arrays, Steps, located
+from td3.config import EnvironmentConfig
+from td3.environments import Task, hushed, register
+from td3.errors import RunStopped, UserError
+from td3.seeding import Stream
+
+
+class Vectorized:
+    """A Gymnasium vector as `Environments`: one step is one step, whoever resets and when.
+
+    After an episode ends, the modes differ in what the next observation is:
+    NEXT_STEP gives the last state now, and at the next step ignores the action and resets;
+    SAME_STEP gives the new episode's first state now, and the last state in `infos`;
+    DISABLED gives the last state and waits to be reset.
+    """
+
+    def __init__(
+        self, vector: "VectorEnv[Any, Any, Any]", env_id: str, streams: list[Stream]
+    ) -> None:
+        self.vector, self.streams = vector, streams
+        self.task = Task.of(env_id, vector.single_observation_space, vector.single_action_space)
+        self.mode = vector.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        self.start()
+
+    def start(self) -> None:
+        """Begin new episodes everywhere."""
+        self.resetting = np.zeros(self.vector.num_envs, dtype=np.bool_)
+        seeds: Any = [int(stream.integers(2**31)) for stream in self.streams]
+        with hushed(self.task.id):
+            observations, _ = self.vector.reset(seed=seeds)
+        self.states = self.flat(observations, time=0)
+
+    @classmethod
+    def make(cls, config: EnvironmentConfig, streams: list[Stream]) -> "Vectorized":
+        register(config.id)
+        kwargs: dict[str, Any] = dict(config.kwargs)
+        try:
+            vector = gym.make_vec(
+                config.id,
+                num_envs=len(streams),
+                vectorization_mode=config.vectorization,
+                **kwargs,
+            )
+        except (gym.error.Error, TypeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            raise UserError(
+                f"Cannot make {config.id} as {config.vectorization} vector: {reason}."
+            ) from error
+        return cls(vector, config.id, streams)
+
+    def step(self, actions: NDArray[np.float32], time: int) -> Steps:
+        scaled = np.stack([self.task.bounds.scale(action) for action in actions])
+        observations, rewards, terminated, truncated, infos = self.vector.step(scaled)
+        over = terminated | truncated
+        real = ~self.resetting
+        next_states = self.flat(observations, time)
+        self.states = next_states
+        if self.mode == AutoresetMode.SAME_STEP:
+            next_states = next_states.copy()
+            for index in np.flatnonzero(over):
+                next_states[index] = self.task.observation(infos["final_obs"][index])
+        elif self.mode == AutoresetMode.NEXT_STEP:
+            self.resetting = over
+        elif over.any():
+            observations, _ = self.vector.reset(options={"reset_mask": over})
+            self.states = self.flat(observations, time)
+        finite = np.array([self.checked_reward(r, i, time) for i, r in enumerate(rewards)])
+        return Steps(next_states, finite, terminated, truncated, real)
+
+    def flat(self, observations: Any, time: int) -> NDArray[np.float32]:
+        """Every environment's observation as one row."""
+        rows = []
+        for index, observation in enumerate(iterate(self.vector.observation_space, observations)):
+            try:
+                rows.append(self.task.observation(observation))
+            except RunStopped as error:
+                raise located(error, index, time) from error
+        return np.stack(rows)
+
+    def checked_reward(self, reward: float, index: int, time: int) -> float:
+        try:
+            return self.task.reward(reward)
+        except RunStopped as error:
+            raise located(error, index, time) from error
+
+    def snapshot(self) -> Arrays:
+        return {}
+
+    def restore(self, arrays: Arrays) -> str:
+        self.start()
+        return "vector environments cannot be brought back; they began new episodes"
+
+    def close(self) -> None:
+        self.vector.close()
