@@ -30,6 +30,7 @@ from td3.replay import ReplayBuffer
 from td3.training import Training
 
 RANDOM_STEPS = 100  # enough for a first batch; more would only be waited for
+WARM_UP_STEPS = 10_000
 PARTS = ("acting", "simulator", "replay_add", "update")
 
 Tick = Callable[[], None]
@@ -196,8 +197,7 @@ def bench_throughput(config: Config, rounds: Rounds, tick: Tick = lambda: None) 
     with tempfile.TemporaryDirectory(prefix="td3-bench-") as folder:
         training = Training(dataclasses.replace(config, device=str(device)), Path(folder))
         try:
-            while training.agent.updates.min() < 2 * config.agent.policy_freq:
-                training.update(training.collect())
+            warm_up(training)
             for _ in range(rounds.count):
                 steps, seconds = train_for(training, rounds.seconds, device)
                 speeds.append(steps / seconds)
@@ -223,6 +223,18 @@ def bench_throughput(config: Config, rounds: Rounds, tick: Tick = lambda: None) 
         **{f"{part}_share": Figure("%", taken) for part, taken in shares.items()},
     }
     return Benchmark("throughput", described, figures, circumstances)
+
+
+def warm_up(training: Training) -> None:
+    """Past the random steps and the first updates, which are slower than all others."""
+    while training.agent.updates.min() < 2 * training.config.agent.policy_freq:
+        training.update(training.collect())
+        if training.step > WARM_UP_STEPS:
+            raise UserError(
+                f"No episode of {training.config.environment.id} ended within {WARM_UP_STEPS:,} "
+                f"steps, and recipe {training.config.recipe} updates only then; "
+                "use --recipe paper."
+            )
 
 
 def train_for(training: Training, seconds: float, device: torch.device) -> tuple[int, float]:

@@ -87,11 +87,21 @@ def run(arguments: Arguments) -> int:
     from rich.console import Console
     from rich.progress import Progress
 
+    # Drawn between rounds only: a thread that redraws would disturb what is measured.
     with Progress(
-        console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+        console=Console(stderr=True),
+        transient=True,
+        auto_refresh=False,
+        disable=not sys.stderr.isatty(),
     ) as progress:
         task = progress.add_task(f"measuring {arguments.kind}", total=arguments.rounds)
-        benchmark = measure(arguments, lambda: progress.advance(task))
+
+        def tick() -> None:
+            progress.advance(task)
+            progress.refresh()
+
+        progress.refresh()
+        benchmark = measure(arguments, tick)
     text = json.dumps(benchmark.as_dict(), indent=2)
     if arguments.out:
         try:
@@ -156,14 +166,14 @@ def show(benchmark: "Benchmark") -> None:
     )
     if load > 0.5:
         console.print(
-            f"[yellow]![/yellow] load {load:.1f} before the start: other work disturbed this"
+            f"[yellow]![/yellow] load {load:.1f} before the start: other work may disturb this"
         )
 
 
 def subject(settings: dict[str, Any]) -> str:
     if "environment" in settings:
         return f"{settings['environment']}, updates per {settings['update']}"
-    return f"{settings['megaflop_per_update']:.0f} million operations in matrix products each"
+    return f"{settings['megaflop_per_update']:.0f} MFLOP of matrix products each"
 
 
 def version(commit: str | None) -> str:

@@ -1,0 +1,125 @@
+"""td3 doctor"""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from td3.config import Value
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from td3.doctor import Diagnosis
+    from td3.inspection import Check
+    from td3.rehearsal import Tick
+
+MARKS = {"ok": "[green]✓[/green]", "warning": "[yellow]![/yellow]", "error": "[red]✗[/red]"}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Check this machine and an environment before training.
+
+    The environment is tried with random actions: does td3 accept it, does it repeat, are its
+    numbers sound, how fast is it? Exit code 1 if something has to be mended. Examples:
+
+    td3 doctor
+
+    td3 doctor HalfCheetah-v5
+    """
+
+    environment_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = ""
+    """Gymnasium id, e.g. HalfCheetah-v5 or my_package:MyEnv-v0; none: the machine only."""
+    steps: int = 2000
+    """Random steps to try it with."""
+    kwargs: Annotated[dict[str, Value], tyro.conf.arg(name="environment.kwargs")] = field(
+        default_factory=dict
+    )
+    """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
+    json: bool = False
+    """Print the checks as JSON."""
+
+
+def run(arguments: Arguments) -> int:
+    """Look at everything, and say what was found."""
+    from td3.doctor import as_dict, diagnose
+
+    # What an environment prints must not end up in the JSON.
+    with contextlib.redirect_stdout(sys.stderr), progress(arguments.steps) as tick:
+        diagnosis = diagnose(arguments.environment_id, arguments.kwargs, arguments.steps, tick)
+    if arguments.json:
+        print(json.dumps(as_dict(diagnosis), indent=2))
+    else:
+        show(diagnosis, arguments.environment_id)
+    return int(any(check.status == "error" for check in diagnosis.checks))
+
+
+@contextlib.contextmanager
+def progress(steps: int) -> Iterator["Tick"]:
+    """A spinner, then a bar while the environment is stepped."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as shown:
+        task = shown.add_task("looking at the machine", total=None)
+        done = 0
+
+        def tick(amount: int) -> None:
+            nonlocal done
+            done += amount
+            if done % 100 == 0:  # drawing costs more than a step
+                shown.update(
+                    task, description="trying the environment", total=steps, completed=done
+                )
+
+        yield tick
+
+
+def show(diagnosis: "Diagnosis", env_id: str) -> None:
+    """A list with a mark for each check, and what to do below those that need it."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print("[bold]Machine[/bold]")
+    console.print(listing(diagnosis.machine))
+    if diagnosis.environment:
+        console.print(f"\n[bold]{env_id}[/bold]")
+        console.print(listing(diagnosis.environment))
+    errors, warnings = (
+        sum(check.status == status for check in diagnosis.checks) for status in ("error", "warning")
+    )
+    console.print()
+    if errors:
+        console.print(
+            f"[red]✗[/red] {errors} to mend" + (f", {warnings} to know about" if warnings else "")
+        )
+    elif warnings:
+        console.print(f"[yellow]![/yellow] Ready to train; {warnings} to know about.")
+    else:
+        console.print(
+            "[green]✓[/green] Ready to train" + (f": td3 train {env_id}" if env_id else ".")
+        )
+
+
+def listing(checks: "list[Check]") -> "RenderableType":
+    from rich.markup import escape
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column()
+    grid.add_column(style="bold", no_wrap=True, min_width=21)
+    grid.add_column(overflow="fold")
+    for check in checks:
+        grid.add_row(MARKS[check.status], check.name, escape(check.message))
+        if check.advice:
+            grid.add_row("", "", f"[dim]→[/dim] {escape(check.advice)}")
+    return grid

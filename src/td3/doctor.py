@@ -1,0 +1,303 @@
+"""Is everything in place? Checks of the machine and of an environment."""
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from gymnasium import error as gym_error
+
+from td3 import run as runs
+from td3.config import EnvironmentConfig, Value, load_recipe
+from td3.environments import hushed, make, prepare_rendering
+from td3.errors import UserError
+from td3.inspection import Check, count, examine, first_line, read_spaces, refusal
+from td3.memory import available_bytes, check_memory, gigabytes, ring_bytes
+from td3.rehearsal import Tick
+
+CHEETAH = (17, 6)  # sizes to reckon with when no task is named
+CORE = ("python", "td3", "torch", "numpy", "gymnasium")
+DEVELOPMENT = {"test", "dev", "docs"}  # extras that a user has no use for
+RENDER_SECONDS = 120
+
+# Rendering is tried in a process of its own: a driver may crash, and MuJoCo chooses once.
+RENDER = """
+import json, os, sys
+from td3.config import EnvironmentConfig
+from td3.environments import make
+try:
+    env = make(EnvironmentConfig(sys.argv[1], json.loads(sys.argv[2])), render_mode="rgb_array")
+    env.reset(seed=0)
+    result = {"shape": env.render().shape}
+except Exception as error:
+    result = {"error": f"{type(error).__name__}: {error}", "said": str(error)}
+result |= {"mujoco": "mujoco" in sys.modules, "backend": os.environ.get("MUJOCO_GL", "")}
+print("\\n" + json.dumps(result))
+"""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All checks, and what they were made on."""
+
+    machine: list[Check]
+    environment: list[Check] = field(default_factory=list)
+
+    @property
+    def checks(self) -> list[Check]:
+        return [*self.machine, *self.environment]
+
+
+def diagnose(
+    env_id: str = "",
+    kwargs: Mapping[str, Value] | None = None,
+    steps: int = 2000,
+    tick: Tick = lambda steps: None,
+) -> Diagnosis:
+    """Check this machine and, if one is named, an environment."""
+    if steps < 1:
+        raise UserError(f"steps must be 1 or more, not {steps}.")
+    if not env_id:
+        return Diagnosis(check_machine(EnvironmentConfig("Pendulum-v1"), CHEETAH))
+    config = EnvironmentConfig(env_id, dict(kwargs or {}))
+    try:
+        with hushed(env_id):
+            env = make(config)
+    except UserError as error:
+        if not isinstance(error.__cause__, ImportError | gym_error.DependencyNotInstalled):
+            raise
+        return Diagnosis(check_machine(None, CHEETAH), [refusal("environment", error)])
+    except Exception as error:
+        problem = f"making it raises {type(error).__name__}: {first_line(error)}"
+        advice = "Mend the environment, or pass it what it needs with --environment.kwargs."
+        found = [Check("environment", "error", problem, advice)]
+        return Diagnosis(check_machine(None, CHEETAH), found)
+    checks, task = read_spaces(env, env_id)
+    sizes = (task.state_dim, task.action_dim) if task else CHEETAH
+    renders = "rgb_array" in env.metadata.get("render_modes", [])
+    machine = check_machine(config if renders else None, sizes)
+    if task:
+        checks += examine(config, env, task, steps, tick)
+    env.close()
+    return Diagnosis(machine, checks)
+
+
+def check_machine(rendered: EnvironmentConfig | None, sizes: tuple[int, int]) -> list[Check]:
+    return [
+        check_versions(),
+        check_processor(),
+        check_ring(*sizes),
+        check_disk(Path("runs") if Path("runs").is_dir() else Path(), *sizes),
+        check_gpu(),
+        check_rendering(rendered),
+        check_extras(),
+    ]
+
+
+def check_versions() -> Check:
+    versions = runs.versions()
+    core = [f"{name} {versions[name]}" for name in CORE if name in versions]
+    simulators = [f"{name} {version}" for name, version in versions.items() if name not in CORE]
+    return Check("versions", "ok", ", ".join([*core, *simulators]))
+
+
+def check_processor() -> Check:
+    usable = usable_cores()
+    load = os.getloadavg()[0]
+    message = (
+        f"{runs.processor()} ({torch.backends.cpu.get_cpu_capability()}), "
+        f"{count(usable, 'core')} usable, load {load:.1f}; td3 computes on 1 thread (--threads)"
+    )
+    return Check("processor", "ok", message)
+
+
+def usable_cores() -> int:
+    """Of the machine, or of the container if fewer."""
+    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0)
+    cores = cores or float(os.cpu_count() or 1)
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
+        if quota.isdigit():
+            cores = min(cores, int(quota) / int(period))
+    except (OSError, ValueError):
+        pass
+    return max(1, int(cores))
+
+
+def check_ring(state_dim: int, action_dim: int) -> Check:
+    """Memory, against the replay ring of the paper's settings."""
+    config = load_recipe("paper")
+    try:
+        check_memory(config, state_dim, action_dim)
+    except UserError as error:
+        return refusal("memory", error)
+    needed, free = ring_bytes(config, state_dim, action_dim), available_bytes()
+    ring = f"a replay ring of {config.loop.replay_size:,} transitions takes {size(needed)}"
+    if free is None:
+        return Check("memory", "ok", f"unknown here; {ring} per seed")
+    return Check("memory", "ok", f"{size(free)} free; {ring} per seed")
+
+
+def check_disk(folder: Path, state_dim: int, action_dim: int) -> Check:
+    """Checkpoints keep the whole ring."""
+    where = f"{folder}/" if folder.name else "the current folder"
+    if not os.access(folder, os.W_OK):
+        return Check("disk", "error", f"{where} cannot be written to",
+                     "Go to a folder of your own, or name one with --run.")  # fmt: skip
+    needed, free = ring_bytes(load_recipe("paper"), state_dim, action_dim), disk_free(folder)
+    message = f"{size(free)} free in {where}; a run takes up to {size(needed)} per seed"
+    if free < 1.2 * needed:
+        return Check("disk", "warning", message,
+                     "Free some space, name another disk with --run, or lower "
+                     "--loop.replay-size.")  # fmt: skip
+    return Check("disk", "ok", message)
+
+
+def disk_free(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def check_gpu() -> Check:
+    if torch.cuda.is_available():
+        devices = range(torch.cuda.device_count())
+        cards = [torch.cuda.get_device_properties(device) for device in devices]
+        names = ", ".join(f"{card.name} with {size(card.total_memory)}" for card in cards)
+        try:
+            torch.ones(8, 8, device="cuda").matmul(torch.ones(8, 8, device="cuda")).cpu()
+        except RuntimeError as error:
+            return Check("GPU", "error", f"{names}, but it does not compute: {first_line(error)}",
+                         "Install a torch built for this card, or use --device cpu.")  # fmt: skip
+        return Check("GPU", "ok", f"{names} (--device cuda; chosen by auto)")
+    if shutil.which("nvidia-smi") and torch.version.cuda is None:
+        return Check("GPU", "warning", f"there is one, but torch {torch.__version__} has no CUDA",
+                     "Install torch from https://download.pytorch.org/whl/cu128.")  # fmt: skip
+    return Check("GPU", "ok", "none: runs on CPU")
+
+
+def check_rendering(config: EnvironmentConfig | None) -> Check:
+    """One picture, as `td3 video` would take it."""
+    if config is None:
+        return Check("rendering", "ok", "not tried: the environment offers no rgb_array pictures")
+    prepare_rendering()
+    found = render_once(config, {})
+    if "shape" in found:
+        height, width = found["shape"][:2]
+        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        how = f"display {display}" if display else "no display needed"
+        backend = f", MUJOCO_GL={found['backend'] or 'unset'}" if found["mujoco"] else ""
+        return Check("rendering", "ok", f"{config.id}: {width}×{height} pixels, {how}{backend}")
+    if found.get("said", "").startswith("No environment"):
+        return Check("rendering", "ok", "not tried: registered in this process only")
+    return Check(
+        "rendering", "warning", f"{config.id}: {found['error']}", render_advice(config, found)
+    )
+
+
+def render_advice(config: EnvironmentConfig, found: dict[str, Any]) -> str:
+    """What makes rendering work, tried out where that is possible."""
+    if extra := re.search(r"pip install '[^']+'", found["error"]):
+        return f"{extra.group()}. Training works without."
+    if not found["mujoco"]:
+        return "Training works without; videos do not. pip install 'td3[video]' may help."
+    for backend in ("egl", "osmesa"):
+        if backend != found["backend"] and "shape" in render_once(config, {"MUJOCO_GL": backend}):
+            return f"export MUJOCO_GL={backend}, which works here."
+    return (
+        "Install EGL (apt-get install libegl1 libgl1) or OSMesa (apt-get install libosmesa6, and "
+        "export MUJOCO_GL=osmesa). Training works without; videos do not."
+    )
+
+
+def render_once(config: EnvironmentConfig, changes: dict[str, str]) -> dict[str, Any]:
+    """The child's findings, or how it died."""
+    command = [sys.executable, "-c", RENDER, config.id, json.dumps(config.kwargs)]
+    backend = os.environ.get("MUJOCO_GL", "")
+    fallback: dict[str, Any] = {"mujoco": "mujoco" in sys.modules, "backend": backend}
+    try:
+        child = subprocess.run(
+            command, env=os.environ | changes, capture_output=True, text=True,
+            timeout=RENDER_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return fallback | {"error": f"no picture within {RENDER_SECONDS} seconds"}
+    try:
+        return dict(json.loads(child.stdout.splitlines()[-1]))
+    except (IndexError, ValueError):
+        how = signal.Signals(-child.returncode).name if child.returncode < 0 else child.returncode
+        return fallback | {"error": f"the simulator crashed ({how})"}
+
+
+def check_extras() -> Check:
+    try:
+        names = importlib.metadata.metadata("td3").get_all("Provides-Extra") or []
+    except importlib.metadata.PackageNotFoundError:
+        return Check("extras", "ok", "unknown: td3 runs from its source, it is not installed")
+    names = [name for name in names if name not in DEVELOPMENT]
+    absent = [name for name in names if not satisfied("td3", name)]
+    present = ", ".join(name for name in names if name not in absent) or "none"
+    if not absent:
+        return Check("extras", "ok", f"all installed: {present}")
+    command = f"pip install 'td3[{','.join(absent)}]'"
+    return Check("extras", "ok", f"installed: {present}; for the others: {command}")
+
+
+def satisfied(package: str, extra: str) -> bool:
+    """Whether all that an extra asks for is there, extras of extras included."""
+    for requirement in importlib.metadata.requires(package) or []:
+        wanted, _, marker = requirement.partition(";")
+        if not re.search(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]", marker):
+            continue
+        name, extras = re.match(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?", wanted).groups()  # type: ignore[union-attr]
+        if not applies(marker):
+            continue
+        if not installed(name) or not all(satisfied(name, e) for e in (extras or "").split(",")):
+            return False
+    return True
+
+
+def applies(marker: str) -> bool:
+    """Whether a requirement is for this Python."""
+    for sign, version in re.findall(r"python_version\s*(<|>=)\s*['\"]([\d.]+)['\"]", marker):
+        older = sys.version_info[:2] < tuple(int(part) for part in version.split("."))
+        if older != (sign == "<"):
+            return False
+    return True
+
+
+def installed(name: str) -> bool:
+    if name in ("pygame", "pygame-ce"):  # either gives the module
+        return importlib.util.find_spec("pygame") is not None
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def size(count: int) -> str:
+    return gigabytes(count) if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
+    """For machines."""
+    cards = range(torch.cuda.device_count())
+    return {
+        "checks": [vars(check) for check in diagnosis.checks],
+        "machine": runs.machine()
+        | {
+            "versions": runs.versions(),
+            "usable_cores": usable_cores(),
+            "memory_free_bytes": available_bytes(),
+            "gpus": [torch.cuda.get_device_name(card) for card in cards],
+        },
+    }

@@ -1,0 +1,123 @@
+"""Helpers to start, kill and compare runs."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from td3.checkpoint import newest_checkpoint
+from td3.config import Config, from_dict
+from td3.launch import prepared
+from td3.replay import ReplayBuffer
+from td3.run import read_config
+from td3.signals import StopRequest
+
+TINY: dict[str, Any] = {
+    "environment": {"id": "Pendulum-v1"},
+    "agent": {"hidden_sizes": [16, 16], "batch_size": 16},
+    "loop": {"steps": 600, "random_steps": 100, "replay_size": 400, "log_every": 70},
+    "evaluation": {"every": 150, "episodes": 1},
+    "checkpoint": {"every": 100},
+    "device": "cpu",
+}
+
+
+def tiny(**tables: Any) -> Config:
+    """A small run; tables given here are laid over TINY's."""
+    merged = {**TINY}
+    for key, value in tables.items():
+        merged[key] = {**TINY.get(key, {}), **value} if isinstance(value, dict) else value
+    return from_dict(merged)
+
+
+def flags(config: Config) -> list[str]:
+    """The command-line flags that ask for this configuration."""
+    words = []
+    for table in ("environment", "agent", "loop", "evaluation", "checkpoint"):
+        for key, value in vars(getattr(config, table)).items():
+            if key in ("id", "kwargs"):
+                continue
+            flag = f"--{table}.{key.replace('_', '-')}"
+            if isinstance(value, bool):
+                words += [flag] if value else []
+            elif isinstance(value, tuple):
+                words += [flag, *map(str, value)]
+            else:
+                words += [flag, str(value)]
+    return [config.environment.id, *words, "--seeds", str(config.seeds), "--device", "cpu"]
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "td3", *words]
+
+
+def begin(config: Config, folder: Path) -> subprocess.Popen[bytes]:
+    words = ["train", *flags(config), "--run", str(folder), "--quiet"]
+    return subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def resume(folder: Path) -> subprocess.Popen[bytes]:
+    words = ["resume", str(folder), "--quiet"]
+    return subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+class StopAt(StopRequest):
+    """Asks to stop once so many steps are done, as a Ctrl-C at that moment would."""
+
+    def __init__(self, done: int) -> None:
+        super().__init__()
+        self.done = done
+
+    def __call__(self, step: int) -> None:
+        if step >= self.done:
+            self.signal = 2
+
+
+def train_in_pieces(config: Config, folder: Path, stops: list[int]) -> list[str]:
+    """Train in this process, leaving and coming back at each of `stops`; returns the remarks."""
+    from td3.run import create
+
+    create(config, folder)
+    remarks = []
+    for piece, stop in enumerate([*stops, config.loop.steps]):
+        request = StopAt(stop)
+        with prepared(config, folder, None) as training:
+            training.on_step = request
+            if piece:
+                remarks += training.restore()
+            training.loop(request)
+    return remarks
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Hashes of everything that a run is: tensors by name, ring, streams, metrics."""
+    config, _ = read_config(folder)
+    replay = ReplayBuffer(config.loop.replay_size, seed=config.agent_seeds)
+    checkpoint = newest_checkpoint(folder, replay)
+    assert checkpoint is not None
+    assert replay.rows is not None
+    found = {name: hashed(t.numpy()) for name, t in checkpoint.tensors.items()}
+    found["ring"] = hashed(replay.rows.numpy())
+    found["added"] = str(replay.added.tolist())
+    found["streams"] = hashlib.sha256(
+        json.dumps(checkpoint.facts["streams"], sort_keys=True).encode()
+    ).hexdigest()
+    found["best"] = str(checkpoint.facts["best"])
+    found["metrics"] = hashlib.sha256((folder / "metrics.jsonl").read_bytes()).hexdigest()
+    for policy in sorted((folder / "policy").glob("*.safetensors")):
+        found[policy.name] = hashlib.sha256(policy.read_bytes()).hexdigest()
+    return found
+
+
+def hashed(array: np.ndarray[Any, Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def different(one: Path, other: Path) -> list[str]:
+    """What differs between two finished runs; empty when they are identical."""
+    a, b = fingerprint(one), fingerprint(other)
+    return sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key))

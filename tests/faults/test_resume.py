@@ -1,0 +1,152 @@
+"""A run that is stopped anywhere continues to the same numbers."""
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
+
+WALKER = {"environment": {"id": "BipedalWalker-v3"}}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "pendulum": {},
+    "four agents": {"seeds": 4},
+    "after each episode": {"loop": {"update": "episode"}, "seeds": 2},
+    "three environments": {"environment": {"count": 3}},
+    "normalised, rewards scaled": {
+        "environment": {"normalize_observations": True, "reward_scale": 0.1}
+    },
+    "cheetah": {"environment": {"id": "HalfCheetah-v5"}, "loop": {"steps": 400}},
+    "walker, whose used object differs": WALKER,
+    "ring never full": {"loop": {"replay_size": 10_000}},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> None:
+    config = tiny(**VARIANTS[variant])
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    assert train_in_pieces(config, whole, []) == []
+    assert train_in_pieces(config, pieces, [37, 100, 163, 165, 330]) == []
+    assert different(whole, pieces) == []
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    train_in_pieces(tiny(), tmp_path / "one", [])
+    train_in_pieces(tiny(seed=1), tmp_path / "other", [])
+    assert "agent/actor.weights.0" in different(tmp_path / "one", tmp_path / "other")
+
+
+def test_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
+    train_in_pieces(tiny(), tmp_path / "one", [])
+    train_in_pieces(tiny(), tmp_path / "again", [])
+    assert different(tmp_path / "one", tmp_path / "again") == []
+
+
+def test_a_run_can_be_lengthened(tmp_path: Path) -> None:
+    """300 steps, then on to 600, is a run of 600: but for the evaluation at the first end."""
+    train_in_pieces(tiny(), tmp_path / "long", [])
+    train_in_pieces(tiny(loop={"steps": 300}), tmp_path / "short", [])
+    subprocess.run(
+        command("resume", str(tmp_path / "short"), "--steps", "600", "--quiet"), check=True
+    )
+    assert different(tmp_path / "long", tmp_path / "short") == []
+
+
+@pytest.mark.parametrize(("agents", "kills"), [(1, 7), (4, 3)])
+def test_kill_nine_at_random_moments(agents: int, kills: int, tmp_path: Path) -> None:
+    """Checkpoints every 20 steps: many of the kills fall into the writing of one."""
+    config = tiny(checkpoint={"every": 20}, loop={"steps": 3000}, seeds=agents)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    train_in_pieces(config, whole, [])
+    rng = random.Random(agents)
+    process = begin(config, killed)
+    wait_for(killed / "checkpoints", process)
+    for _ in range(kills):
+        time.sleep(rng.uniform(0.0, 0.6))
+        process.kill()
+        process.communicate()
+        process = resume(killed)
+        if rng.random() < 0.7:  # sometimes kill while it is still resuming
+            wait_for_event(killed, "resume", process)
+    _, problem = process.communicate()
+    assert process.returncode in (0, 2), problem.decode()
+    if process.returncode == 2:  # the last kill came after the last step
+        assert b"is finished" in problem
+    assert different(whole, killed) == []
+
+
+def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
+    config = tiny(loop={"steps": 50_000}, checkpoint={"every": 100_000})
+    process = begin(config, tmp_path / "run")
+    wait_for_event(tmp_path / "run", "progress", process)
+    process.send_signal(signal.SIGINT)
+    _, problem = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"Traceback" not in problem
+    folders = list((tmp_path / "run" / "checkpoints").iterdir())
+    assert len(folders) == 1
+    assert 0 < int(folders[0].name) < 50_000
+    assert not list(tmp_path.rglob(".writing-*"))
+
+
+def test_ctrl_c_twice_leaves_at_once_and_loses_nothing(tmp_path: Path) -> None:
+    config = tiny(loop={"steps": 50_000}, checkpoint={"every": 100})
+    process = begin(config, tmp_path / "run")
+    wait_for_event(tmp_path / "run", "progress", process)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    after = resume(tmp_path / "run")
+    wait_for_event(tmp_path / "run", "resume", after)
+    after.kill()
+    after.communicate()
+
+
+def test_a_second_process_is_refused_at_once(tmp_path: Path) -> None:
+    process = begin(tiny(loop={"steps": 50_000}), tmp_path / "run")
+    wait_for_event(tmp_path / "run", "progress", process)
+    second = subprocess.run(
+        command("resume", str(tmp_path / "run")), capture_output=True, text=True, check=False
+    )
+    process.kill()
+    process.communicate()
+    assert second.returncode == 2
+    assert f"is being trained by process {process.pid}" in second.stderr
+    assert second.stderr.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    done = subprocess.run(
+        command("train", *flags(tiny()), "--run", str(blocked / "run")),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("td3: Cannot write to")
+    assert done.stderr.count("\n") == 1
+
+
+def wait_for(path: Path, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+    """Until the path exists or the process ended."""
+    deadline = time.monotonic() + seconds
+    while not path.exists() and process.poll() is None:
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.02)
+
+
+def wait_for_event(folder: Path, event: str, process: subprocess.Popen[bytes]) -> None:
+    """Until this process has noted the event (those of earlier processes do not count)."""
+    events = folder / "events.jsonl"
+    before = events.read_text().count(f'"{event}"') if events.exists() else 0
+    deadline = time.monotonic() + 60
+    while process.poll() is None:
+        if events.exists() and events.read_text().count(f'"{event}"') > before:
+            return
+        assert time.monotonic() < deadline, f"no event {event}"
+        time.sleep(0.02)
