@@ -22,7 +22,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from td3.errors import UserError
-from td3.files import TEMPORARY, digest, new_folder, remove, write_durably
+from td3.files import TEMPORARY, digest, flush_folder, new_folder, remove, rename, write_durably
 from td3.replay import ReplayBuffer
 
 FORMAT = 1
@@ -110,7 +110,8 @@ def new_segment(
     size, checksum = write_durably(
         beside, (chunk for agent, span in enumerate(spans) for chunk in rows(replay, agent, *span))
     )
-    beside.replace(folder / name)
+    rename(beside, folder / name)
+    flush_folder(folder)
     return [
         {
             "file": name,

@@ -193,6 +193,12 @@ class Collector:
 
     def explore_around(self, actions: NDArray[np.floating]) -> NDArray[np.float32]:
         """The actors' actions with Gaussian noise, kept in range."""
+        if not np.isfinite(actions).all():
+            owner = int(self.owners[np.flatnonzero(~np.isfinite(actions).all(axis=1))[0]])
+            raise RunStopped(
+                f"Agent {owner} diverged: its action is no longer finite; "
+                "try a smaller learning rate or reward_scale"
+            )
         shape = (self.count, self.environments.task.action_dim)
         noise = np.concatenate([stream.standard_normal(shape) for stream in self.explore])
         noisy = actions + self.exploration_noise * noise

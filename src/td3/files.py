@@ -39,11 +39,16 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def rename(source: Path, target: Path) -> None:
+    """Give a finished file or folder its name."""
+    source.replace(target)
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """Write `path` so that it holds the old content or the new, never a part."""
     beside = path.with_name(TEMPORARY + path.name)
     write_durably(beside, [data])
-    beside.replace(path)
+    rename(beside, path)
     flush_folder(path.parent)
 
 
@@ -57,9 +62,9 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield beside
         flush_folder(beside)
         remove(path)
-        beside.replace(path)
+        rename(beside, path)
         flush_folder(path.parent)
-    except BaseException:
+    except OSError:  # such as a full disk: what was written does not help anybody
         shutil.rmtree(beside, ignore_errors=True)
         raise
 

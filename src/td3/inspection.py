@@ -48,7 +48,7 @@ def read_spaces(env: gym.Env[Any, Any], env_id: str) -> tuple[list[Check], Task 
         ("observations", observation_layout, env.observation_space),
     ):
         try:
-            parts.append(read(space, env_id))  # type: ignore[operator]
+            parts.append(read(space, env_id))
         except UserError as error:
             checks.append(refusal(name, error))
     if checks:
@@ -216,29 +216,29 @@ def check_speed(seen: Seen) -> Check:
 def check_scales(seen: Seen) -> Check:
     moving = np.flatnonzero(~seen.constant & (seen.scales > 0))
     if not moving.size:
-        return Check("observation scale", "ok", "nothing that moves")
+        return Check("scales", "ok", "nothing that moves")
     scales = seen.scales[moving]
     largest, smallest = moving[scales.argmax()], moving[scales.argmin()]
     spread = f"typical size {scales.min():.2g} (dimension {smallest}) to {scales.max():.2g}"
     message = f"{spread} (dimension {largest})" if len(moving) > 1 else f"{scales[0]:.2g}"
     if scales.max() > SCALES_APART * scales.min():
         return Check(
-            "observation scale", "warning", f"{message}: more than {SCALES_APART} times apart",
+            "scales", "warning", f"{message}: more than {SCALES_APART} times apart",
             "Try --environment.normalize-observations True.",
         )  # fmt: skip
-    return Check("observation scale", "ok", message)
+    return Check("scales", "ok", message)
 
 
 def check_constant(seen: Seen) -> Check:
     constant = np.flatnonzero(seen.constant)
     if not constant.size:
-        return Check("constant observations", "ok", "none")
+        return Check("constants", "ok", "none")
     size = seen.task.state_dim
     message = f"{constant.size} of {size} never changed: {dimensions(constant)}"
     if constant.size > size / 2:
-        return Check("constant observations", "warning", message,
+        return Check("constants", "warning", message,
                      "Check that the observation shows the state.")  # fmt: skip
-    return Check("constant observations", "ok", message)
+    return Check("constants", "ok", message)
 
 
 def check_rewards(seen: Seen) -> Check:

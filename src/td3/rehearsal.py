@@ -150,7 +150,7 @@ class Seen:
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        return self.low == self.high
+        return np.equal(self.low, self.high)
 
 
 def rehearse(seen: Seen, pair: tuple[Trial, Trial], steps: int, tick: Tick) -> None:

@@ -94,20 +94,18 @@ def show(diagnosis: "Diagnosis", env_id: str) -> None:
     if diagnosis.environment:
         console.print(f"\n[bold]{env_id}[/bold]")
         console.print(listing(diagnosis.environment))
-    errors, warnings = (
-        sum(check.status == status for check in diagnosis.checks) for status in ("error", "warning")
-    )
-    console.print()
+    console.print(f"\n{verdict(diagnosis, env_id)}")
+
+
+def verdict(diagnosis: "Diagnosis", env_id: str) -> str:
+    statuses = [check.status for check in diagnosis.checks]
+    errors, warnings = statuses.count("error"), statuses.count("warning")
     if errors:
-        console.print(
-            f"[red]✗[/red] {errors} to mend" + (f", {warnings} to know about" if warnings else "")
-        )
-    elif warnings:
-        console.print(f"[yellow]![/yellow] Ready to train; {warnings} to know about.")
-    else:
-        console.print(
-            "[green]✓[/green] Ready to train" + (f": td3 train {env_id}" if env_id else ".")
-        )
+        besides = f", {warnings} to know about" if warnings else ""
+        return f"{MARKS['error']} {errors} to mend{besides}."
+    if warnings:
+        return f"{MARKS['warning']} Ready to train; {warnings} to know about."
+    return f"{MARKS['ok']} Ready to train" + (f": td3 train {env_id}" if env_id else ".")
 
 
 def listing(checks: "list[Check]") -> "RenderableType":
@@ -116,7 +114,7 @@ def listing(checks: "list[Check]") -> "RenderableType":
 
     grid = Table.grid(padding=(0, 1))
     grid.add_column()
-    grid.add_column(style="bold", no_wrap=True, min_width=21)
+    grid.add_column(style="bold", no_wrap=True, min_width=13)
     grid.add_column(overflow="fold")
     for check in checks:
         grid.add_row(MARKS[check.status], check.name, escape(check.message))

@@ -1,0 +1,134 @@
+"""A damaged checkpoint is noticed, named, and the one before it used."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from run_tools import different, tiny, train_in_pieces
+
+from td3 import checkpoint, files
+from td3.checkpoint import Invalid, newest_checkpoint, save_checkpoint
+from td3.errors import UserError
+from td3.replay import ReplayBuffer
+
+DAMAGES = 1000
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corruption") / "run"
+    train_in_pieces(tiny(loop={"steps": 200}, checkpoint={"every": 100}), folder, [])
+    return folder
+
+
+def open_newest(folder: Path) -> checkpoint.Checkpoint:
+    found = newest_checkpoint(folder, ReplayBuffer(400, seed=0))
+    assert found is not None
+    return found
+
+
+def test_flipped_bits_and_truncations_are_all_noticed(run: Path) -> None:
+    """In every file that only the newest checkpoint uses, then put right again."""
+    newest = run / "checkpoints" / "000000200"
+    targets = [
+        newest / "manifest.json",
+        newest / "state.safetensors",
+        run / "replay/000000200.rows",
+    ]
+    originals = {path: path.read_bytes() for path in targets}
+    rng = random.Random(0)
+    for _ in range(DAMAGES):
+        path = rng.choice(targets)
+        data = bytearray(originals[path])
+        if rng.random() < 0.2:
+            del data[rng.randrange(len(data)) :]
+        else:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+        found = open_newest(run)
+        assert found.step == 100
+        assert len(found.rejected) == 1
+        assert "000000200" in found.rejected[0]
+        assert path.name in found.rejected[0]
+        path.write_bytes(originals[path])
+    assert open_newest(run).step == 200
+
+
+def test_a_run_continues_exactly_from_the_checkpoint_before(tmp_path: Path) -> None:
+    config = tiny(loop={"steps": 400})
+    train_in_pieces(config, tmp_path / "whole", [])
+    train_in_pieces(tiny(loop={"steps": 300}), tmp_path / "broken", [])
+    (tmp_path / "broken/checkpoints/000000300/state.safetensors").write_bytes(b"rubbish")
+    from td3.launch import resume
+
+    assert resume(tmp_path / "broken", steps=400) == 0
+    assert different(tmp_path / "whole", tmp_path / "broken") == []
+    assert (
+        "000000300 is not used: state.safetensors has 7 bytes"
+        in (tmp_path / "broken/events.jsonl").read_text()
+    )
+
+
+def test_with_no_whole_checkpoint_the_reasons_are_named(run: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "run"
+    shutil.copytree(run, broken)
+    for manifest in broken.glob("checkpoints/*/manifest.json"):
+        manifest.write_text("{}")
+    with pytest.raises(UserError, match=r"No checkpoint .* is whole: .*200 .*; .*100 .*\.$"):
+        open_newest(broken)
+
+
+def test_a_segment_name_cannot_leave_the_folder() -> None:
+    segment = {"file": "../../secret", "bytes": 1, "sha256": ""}
+    with pytest.raises(Invalid, match="no name of a replay segment"):
+        checkpoint.fill(ReplayBuffer(4, seed=0), Path("/"), [segment])
+
+
+def test_a_crash_at_any_write_leaves_the_old_or_the_new_checkpoint(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Die before the 1st, 2nd, 3rd … write, rename, flush or removal of a save."""
+
+    class Crash(BaseException):
+        pass
+
+    countdown = 0
+
+    def dying(operation: str) -> None:
+        original = getattr(files, operation)
+
+        def step(*arguments: object) -> object:
+            nonlocal countdown
+            countdown -= 1
+            if countdown < 0:
+                raise Crash
+            return original(*arguments)
+
+        for module in (files, checkpoint):
+            if hasattr(module, operation):
+                monkeypatch.setattr(module, operation, step)
+
+    for operation in ("write_durably", "flush_folder", "rename", "remove"):
+        dying(operation)
+    crashes, saved = 0, False
+    while not saved:
+        folder = tmp_path / str(crashes)
+        shutil.copytree(run, folder)
+        replay = ReplayBuffer(400, seed=0)
+        countdown = 10_000
+        old = newest_checkpoint(folder, replay)
+        assert old is not None
+        replay.add_rows(replay.added * 0, replay.rows[0, :1].numpy(), 3, 1)
+        countdown = crashes
+        try:
+            save_checkpoint(folder, 201, old.tensors, old.facts, replay, old.segments)
+            saved = True
+        except Crash:
+            crashes += 1
+        countdown = 10_000
+        found = newest_checkpoint(folder, ReplayBuffer(400, seed=0))
+        assert found is not None
+        assert found.rejected == []
+        assert found.step in ((201,) if saved else (200, 201))
+    assert crashes >= 8
