@@ -92,6 +92,9 @@ class EvaluationConfig:
     """Steps between evaluations; paper: 5,000."""
     episodes: int = 10
     """Episodes per evaluation, on the same seeds each time; paper: 10."""
+    max_steps: int = 10_000
+    """An episode that has not ended by then is cut, so that a task without end can be evaluated;
+    paper: none, its tasks end after 1,000."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,7 @@ def check(config: Config) -> Config:
         "loop.log_every": config.loop.log_every,
         "evaluation.every": config.evaluation.every,
         "evaluation.episodes": config.evaluation.episodes,
+        "evaluation.max_steps": config.evaluation.max_steps,
         "checkpoint.every": config.checkpoint.every,
         "seeds": config.seeds,
         "threads": config.threads,

@@ -9,13 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import torch
-from gymnasium import error as gym_error
 
 from td3 import run as runs
 from td3.config import EnvironmentConfig, Value, load_recipe
@@ -25,7 +26,8 @@ from td3.inspection import Check, count, examine, first_line, read_spaces, refus
 from td3.memory import available_bytes, check_memory, gigabytes, ring_bytes
 from td3.rehearsal import Tick
 
-CHEETAH = (17, 6)  # sizes to reckon with when no task is named
+SIMPLEST = EnvironmentConfig("Pendulum-v1")  # to render when no task is named, or none can be
+CHEETAH = (17, 6)  # HalfCheetah's sizes, to reckon with in the same case
 CORE = ("python", "td3", "torch", "numpy", "gymnasium")
 DEVELOPMENT = {"test", "dev", "docs"}  # extras that a user has no use for
 RENDER_SECONDS = 120
@@ -68,20 +70,11 @@ def diagnose(
     if steps < 1:
         raise UserError(f"steps must be 1 or more, not {steps}.")
     if not env_id:
-        return Diagnosis(check_machine(EnvironmentConfig("Pendulum-v1"), CHEETAH))
+        return Diagnosis(check_machine(SIMPLEST, CHEETAH))
     config = EnvironmentConfig(env_id, dict(kwargs or {}))
-    try:
-        with hushed(env_id):
-            env = make(config)
-    except UserError as error:
-        if not isinstance(error.__cause__, ImportError | gym_error.DependencyNotInstalled):
-            raise
-        return Diagnosis(check_machine(None, CHEETAH), [refusal("environment", error)])
-    except Exception as error:
-        problem = f"making it raises {type(error).__name__}: {first_line(error)}"
-        advice = "Mend the environment, or pass it what it needs with --environment.kwargs."
-        found = [Check("environment", "error", problem, advice)]
-        return Diagnosis(check_machine(None, CHEETAH), found)
+    env = made(config)
+    if isinstance(env, Check):
+        return Diagnosis(check_machine(SIMPLEST, CHEETAH), [env])
     checks, task = read_spaces(env, env_id)
     sizes = (task.state_dim, task.action_dim) if task else CHEETAH
     renders = "rgb_array" in env.metadata.get("render_modes", [])
@@ -90,6 +83,25 @@ def diagnose(
         checks += examine(config, env, task, steps, tick)
     env.close()
     return Diagnosis(machine, checks)
+
+
+def made(config: EnvironmentConfig) -> "gym.Env[Any, Any] | Check":
+    """The environment, or what keeps it from being made; bad input is raised."""
+    try:
+        with warnings.catch_warnings(), hushed(config.id):
+            warnings.simplefilter("ignore")  # heard again, and reported, when it is examined
+            return make(config)
+    except UserError as error:
+        if not isinstance(error.__cause__, ImportError | gym.error.DependencyNotInstalled):
+            raise
+        return refusal("environment", error)
+    except Exception as error:
+        problem = f"making it raises {type(error).__name__}: {first_line(error)}"
+        advice = "Mend the environment, or pass it what it needs with --environment.kwargs."
+        backend = os.environ.get("MUJOCO_GL")
+        if backend and re.search(r"MUJOCO_GL|gl[A-Z]", problem):
+            advice = working_backend(config, backend) or "Unset MUJOCO_GL: training needs none."
+        return Check("environment", "error", problem, advice)
 
 
 def check_machine(rendered: EnvironmentConfig | None, sizes: tuple[int, int]) -> list[Check]:
@@ -108,7 +120,7 @@ def check_versions() -> Check:
     versions = runs.versions()
     core = [f"{name} {versions[name]}" for name in CORE if name in versions]
     simulators = [f"{name} {version}" for name, version in versions.items() if name not in CORE]
-    return Check("versions", "ok", ", ".join([*core, *simulators]))
+    return Check("versions", "ok", ", ".join([*core, *simulators]).replace("python", "Python", 1))
 
 
 def check_processor() -> Check:
@@ -209,13 +221,20 @@ def render_advice(config: EnvironmentConfig, found: dict[str, Any]) -> str:
         return f"{extra.group()}. Training works without."
     if not found["mujoco"]:
         return "Training works without; videos do not. pip install 'td3[video]' may help."
-    for backend in ("egl", "osmesa"):
-        if backend != found["backend"] and "shape" in render_once(config, {"MUJOCO_GL": backend}):
-            return f"export MUJOCO_GL={backend}, which works here."
-    return (
+    return working_backend(config, found["backend"]) or (
         "Install EGL (apt-get install libegl1 libgl1) or OSMesa (apt-get install libosmesa6, and "
         "export MUJOCO_GL=osmesa). Training works without; videos do not."
     )
+
+
+def working_backend(config: EnvironmentConfig, failed: str) -> str:
+    """Advice to use another of MuJoCo's ways to render, if one is found to work."""
+    for backend in ("egl", "osmesa"):
+        # Importing mujoco sets the second to go with the first.
+        changes = {"MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
+        if backend != failed and "shape" in render_once(config, changes):
+            return f"export MUJOCO_GL={backend}, which works here."
+    return ""
 
 
 def render_once(config: EnvironmentConfig, changes: dict[str, str]) -> dict[str, Any]:

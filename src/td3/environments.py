@@ -75,8 +75,8 @@ def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:
     low, high = (bound.astype(np.float64).ravel() for bound in (space.low, space.high))
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise UserError(
-            f"The action bounds of {env_id} are infinite; wrap it in "
-            "gymnasium.wrappers.RescaleAction or declare its Box with finite low and high."
+            f"The action bounds of {env_id} are infinite; "
+            "declare its Box with the finite low and high that the actuators have."
         )
     if (low > high).any():
         raise UserError(f"The action space of {env_id} is empty: low is above high.")
@@ -117,7 +117,8 @@ def is_image(space: spaces.Box) -> bool:
 def flatten(layout: Layout, observation: Any) -> Observation:
     """One observation as a flat float32 vector."""
     if "box" in layout:
-        array = np.asarray(observation, dtype=np.float32)
+        # A copy: some environments hand out a buffer that their next reset overwrites.
+        array = np.array(observation, dtype=np.float32)
         if list(array.shape) != layout["box"]:
             raise ValueError(f"shape {array.shape} instead of {tuple(layout['box'])}")
         return array.reshape(-1)
@@ -239,9 +240,8 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
     except gym.error.UnregisteredEnv as error:
         hint = nearest(config.id, gym.registry)
         raise UserError(f"No environment {config.id!r} is registered.{hint}") from error
-    except (TypeError, gym.error.Error) as error:
-        first_line = str(error).strip().split("\n")[0].rstrip(".")
-        raise UserError(f"Cannot make {config.id}: {first_line}.") from error
+    except Exception as error:  # a constructor may raise anything; all of it is the task's
+        raise UserError(f"Cannot make {config.id}: {first_line(error)}.") from error
 
 
 def register(env_id: str) -> None:
@@ -261,7 +261,13 @@ def missing_package(env_id: str, error: Exception) -> str:
     for package, extra in EXTRAS.items():
         if package.lower() in text.lower():
             return f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'."
-    return f"Cannot import what {env_id} needs: {str(error).strip().splitlines()[0]}."
+    return f"Cannot import what {env_id} needs: {first_line(error)}."
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, short enough for a sentence."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def prepare_rendering() -> None:
@@ -269,8 +275,9 @@ def prepare_rendering() -> None:
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         return
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    if "MUJOCO_GL" not in os.environ and sys.platform == "linux":
-        os.environ["MUJOCO_GL"] = "egl" if library("EGL") else "osmesa" if library("OSMesa") else ""
+    for name in ("EGL", "OSMesa"):
+        if sys.platform == "linux" and library(name):
+            os.environ.setdefault("MUJOCO_GL", name.lower())
 
 
 def library(name: str) -> bool:

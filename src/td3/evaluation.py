@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from td3.config import EnvironmentConfig
+from td3.config import EnvironmentConfig, EvaluationConfig
 from td3.environments import Environment
 from td3.seeding import Streams
 
@@ -33,7 +33,7 @@ def evaluate(
     config: EnvironmentConfig,
     seeds: Sequence[Sequence[int]],
     device: torch.device | str = "cpu",
-    on_episode: Callable[[], None] = lambda: None,
+    max_steps: int = EvaluationConfig.max_steps,
 ) -> Evaluation:
     """Play one noise-free episode per seed; `seeds[k]` are those of agent k.
 
@@ -53,8 +53,7 @@ def evaluate(
             state, reward, terminated, truncated = environments[agent].step(actions[agent])
             returns[agent][episode[agent]] += reward
             lengths[agent][episode[agent]] += 1
-            if terminated or truncated:
-                on_episode()
+            if terminated or truncated or lengths[agent][episode[agent]] == max_steps:
                 episode[agent] += 1
                 if episode[agent] == len(seeds[agent]):
                     playing.remove(agent)

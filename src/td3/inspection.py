@@ -61,10 +61,12 @@ def read_spaces(env: gym.Env[Any, Any], env_id: str) -> tuple[list[Check], Task 
 
 
 def refusal(name: str, error: UserError) -> Check:
-    """td3's refusals say what is wrong; and after the semicolon, what to do."""
-    what, _, advice = str(error).partition("; ")
-    advice = advice[:1].upper() + advice[1:]
-    return Check(name, "error", what.rstrip(".") + ("." if not advice else ""), advice)
+    """td3's refusals say what is wrong and, after a semicolon or before a command, what to do."""
+    what, *rest = re.split(r"; |: (?=pip install)", str(error), maxsplit=1)
+    advice = "".join(rest)
+    if advice and not advice.startswith("pip"):
+        advice = advice[0].upper() + advice[1:]
+    return Check(name, "error", what.rstrip("."), advice)
 
 
 def check_actions(task: Task) -> Check:
@@ -219,12 +221,13 @@ def check_scales(seen: Seen) -> Check:
         return Check("scales", "ok", "nothing that moves")
     scales = seen.scales[moving]
     largest, smallest = moving[scales.argmax()], moving[scales.argmin()]
-    spread = f"typical size {scales.min():.2g} (dimension {smallest}) to {scales.max():.2g}"
-    message = f"{spread} (dimension {largest})" if len(moving) > 1 else f"{scales[0]:.2g}"
+    message = f"typical size {short(scales.min())} (dimension {smallest})"
+    if moving.size > 1:
+        message += f" to {short(scales.max())} (dimension {largest})"
     if scales.max() > SCALES_APART * scales.min():
         return Check(
             "scales", "warning", f"{message}: more than {SCALES_APART} times apart",
-            "Try --environment.normalize-observations True.",
+            "Try --environment.normalize-observations.",
         )  # fmt: skip
     return Check("scales", "ok", message)
 
@@ -250,7 +253,8 @@ def check_rewards(seen: Seen) -> Check:
         )  # fmt: skip
     typical = float(np.median(sizes[sizes > 0]))
     share = (sizes > 0).mean()
-    message = f"{min(seen.rewards):.3g} to {max(seen.rewards):.3g}, typical size {typical:.2g}"
+    lowest, highest = short(min(seen.rewards)), short(max(seen.rewards))
+    message = f"{lowest} to {highest}, typical size {short(typical)}"
     if share < 0.5:
         message += f" where it is not 0 ({share:.1%} of steps)"
     if TYPICAL_REWARD[0] <= typical <= TYPICAL_REWARD[1]:
@@ -298,6 +302,10 @@ def first_line(error: Exception) -> str:
 
 def count(amount: int, what: str) -> str:
     return f"{amount:,} {what}{'s' if amount != 1 else ''}"
+
+
+def short(number: float) -> str:
+    return f"{number:,.0f}" if 1000 <= abs(number) < 1e9 else f"{number:.3g}"
 
 
 def dimensions(indices: NDArray[np.integer]) -> str:

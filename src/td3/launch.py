@@ -49,7 +49,7 @@ def start(
     config: Config, folder: Path | None = None, display: Display | None = None
 ) -> tuple[Path, int]:
     """Begin a run; returns its folder and an exit code (130 after Ctrl-C)."""
-    config = check(dataclasses.replace(config, device=str(pick_device(config.device))))
+    config = dataclasses.replace(check(config), device=str(pick_device(config.device)))
     refuse_early(config)
     folder = runs.create(config, folder)
     with prepared(config, folder, display) as training:

@@ -150,7 +150,8 @@ class Seen:
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        return np.equal(self.low, self.high)
+        unmoved: NDArray[np.bool_] = self.low == self.high
+        return unmoved
 
 
 def rehearse(seen: Seen, pair: tuple[Trial, Trial], steps: int, tick: Tick) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from td3.collect import Arrays, Steps, located
 from td3.config import EnvironmentConfig
-from td3.environments import Task, hushed, register
+from td3.environments import Task, first_line, hushed, register
 from td3.errors import RunStopped, UserError
 from td3.seeding import Stream
 
@@ -52,7 +52,7 @@ class Vectorized:
                 **kwargs,
             )
         except (gym.error.Error, TypeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
+            reason = first_line(error)
             raise UserError(
                 f"Cannot make {config.id} as {config.vectorization} vector: {reason}."
             ) from error

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from td3.environments import Environment
+from td3.environments import Environment, first_line
 from td3.errors import UserError
 from td3.evaluation import episode_seeds
 from td3.policy import Policy, load_policy
@@ -66,7 +66,7 @@ def render(environment: Environment) -> Frame:
     try:
         frame: Any = environment.env.render()
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise UserError(f"{environment.task.id} cannot be rendered here: {reason}.") from error
     if not isinstance(frame, np.ndarray) or frame.ndim != 3:
         raise UserError(f"{environment.task.id} gives no picture when rendered as rgb_array.")

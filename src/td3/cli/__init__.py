@@ -91,11 +91,11 @@ def sentence(box: str, command: str) -> str:
     lines = [line.strip("│ ").strip() for line in box.splitlines()]
     sections: list[list[str]] = [[]]
     for line in lines:
-        if line.startswith(("╭", "╰", "─")):
+        if line.startswith(("╭", "╰", "─", "---")):
             sections.append([])
         elif line:
             sections[-1].append(line)
-    filled = [" ".join(section) for section in sections if section]
+    filled = [" ".join(section) for section in sections[1:] if section]  # [0]: the title
     text = filled[0].rstrip(".") if filled else "The arguments could not be read"
     meant = next((s for s in filled[1:] if s.startswith("Perhaps you meant")), "")
     option = re.search(r"--[\w.-]+", meant)

@@ -135,6 +135,8 @@ def resolve(arguments: Arguments) -> "Config":
     """The recipe with what the flags change."""
     from td3.config import load_recipe
 
+    if arguments.agents < 1:
+        raise UserError(f"agents must be 1 or more, not {arguments.agents}.")
     return dataclasses.replace(
         load_recipe(arguments.recipe),
         seeds=arguments.agents,

@@ -1,0 +1,242 @@
+"""Every command end to end, on one small run."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import imageio_ffmpeg
+import pytest
+
+from td3.cli import COMMANDS, main
+
+SMALL = [
+    "--recipe", "quick", "--steps", "400", "--loop.random-steps", "200", "--loop.log-every", "100",
+    "--evaluation.every", "200", "--evaluation.episodes", "2", "--checkpoint.every", "200",
+    "--agent.hidden-sizes", "16", "16", "--seeds", "2",
+]  # fmt: skip
+
+
+def td3(
+    *words: str | Path, code: int = 0, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user would; the exit code is checked, a traceback never accepted."""
+    done = subprocess.run(
+        [sys.executable, "-m", "td3", *map(str, words)],
+        capture_output=True, text=True, check=False, cwd=cwd,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    td3("train", *SMALL, "--run", folder, "--track", "tensorboard")
+    return folder
+
+
+def test_train_leaves_a_complete_run_folder(run: Path) -> None:
+    for part in (
+        "config.toml", "metrics.jsonl", "events.jsonl", "checkpoints/000000400/manifest.json",
+        "policy/agent-0.safetensors", "policy/agent-0.json", "policy/agent-1.safetensors",
+    ):  # fmt: skip
+        assert (run / part).is_file(), part
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    evaluations = [r for r in records if r["kind"] == "evaluation"]
+    assert [(r["step"], r["agent"]) for r in evaluations] == [
+        (0, 0), (0, 1), (200, 0), (200, 1), (400, 0), (400, 1),
+    ]  # fmt: skip
+    training = [r for r in records if r["kind"] == "train"]
+    assert [r["step"] for r in training if r["agent"] == 1] == [100, 200, 300, 400]
+    assert training[-1]["updates"] == 200
+    assert 0 <= training[-1]["saturated"] <= 1
+    assert list((run / "tensorboard").glob("events.out.tfevents.*"))
+
+
+def test_train_prints_progress_and_the_next_commands(tmp_path: Path) -> None:
+    done = td3("train", *SMALL, "--run", tmp_path / "run", "--show")
+    assert "evaluation" in done.stderr
+    assert "step       400" in done.stderr
+    for command in ("evaluate", "video", "plot", "report"):
+        assert f"td3 {command} {tmp_path / 'run'}" in done.stdout
+    assert (tmp_path / "run/plots/curve.png").stat().st_size > 5000
+    assert (tmp_path / "run/videos/agent-0.mp4").exists() or (
+        tmp_path / "run/videos/agent-1.mp4"
+    ).exists()
+
+
+def test_train_json_and_quiet(tmp_path: Path) -> None:
+    done = td3("train", *SMALL, "--run", tmp_path / "run", "--json")
+    outcome = json.loads(done.stdout)
+    assert outcome["run"] == str(tmp_path / "run")
+    assert outcome["exit_code"] == 0
+    assert done.stderr == ""
+
+
+def test_a_new_run_gets_a_folder_of_its_own(tmp_path: Path) -> None:
+    td3("train", *SMALL, "--quiet", cwd=tmp_path)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("Pendulum-v1-quick-seed0-")
+
+
+def test_weights_and_biases_offline(tmp_path: Path) -> None:
+    environment = {**os.environ, "WANDB_MODE": "offline"}
+    words = ["train", *SMALL, "--run", str(tmp_path / "run"), "--track", "wandb", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-m", "td3", *words],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (log,) = (tmp_path / "run/wandb").glob("offline-run-*/*.wandb")
+    assert log.stat().st_size > 1000
+
+
+def test_resume_refuses_a_finished_run_and_lengthens_it(run: Path, tmp_path: Path) -> None:
+    done = td3("resume", run, code=2)
+    assert "is finished: it has all its 400 steps" in done.stderr
+    td3("train", *SMALL, "--run", tmp_path / "run", "--quiet")
+    td3("resume", tmp_path / "run", "--steps", "500", "--quiet")
+    assert (tmp_path / "run/checkpoints/000000500").is_dir()
+
+
+def test_evaluate_reports_the_same_figures_each_time(run: Path) -> None:
+    first = json.loads(td3("evaluate", run, "--episodes", "3", "--json").stdout)
+    again = json.loads(td3("evaluate", run, "--episodes", "3", "--json").stdout)
+    assert first == again
+    assert first["episodes"] == 6
+    assert {row["agent"] for row in first["agents"]} == {"agent-0", "agent-1"}
+    returns = [value for row in first["agents"] for value in row["returns"]]
+    assert first["mean_return"] == pytest.approx(sum(returns) / 6)
+    one = json.loads(td3("evaluate", run, "--agent", "1", "--episodes", "3", "--json").stdout)
+    assert one["agents"] == [row for row in first["agents"] if row["agent"] == "agent-1"]
+    assert "agent-0" in td3("evaluate", run, "--episodes", "2").stdout
+
+
+def test_evaluate_repeats_what_training_saw(run: Path) -> None:
+    """The stored policy, on the seeds of the evaluation that chose it, gives the same returns."""
+    from td3.evaluation import episode_seeds, evaluate
+    from td3.policy import load_policy
+
+    policy = load_policy(run, agent=1)
+    found = evaluate(policy.act, policy.environment, [episode_seeds(1, 2)])
+    assert found.returns.mean() == pytest.approx(policy.card["mean_return"], abs=1e-9)
+
+
+def test_video_makes_a_playable_film_without_a_display(run: Path, tmp_path: Path) -> None:
+    done = td3("video", run, "--seconds", "1", "--out", tmp_path / "film", "--json")
+    mp4, gif = (Path(path) for path in json.loads(done.stdout)["videos"])
+    frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(mp4))
+    assert (frames, seconds) == (20, pytest.approx(1.0, abs=0.1))
+    assert gif.read_bytes().startswith(b"GIF89a")
+
+
+def test_video_of_a_mujoco_task(tmp_path: Path) -> None:
+    small = ["--steps", "210", "--loop.random-steps", "200", "--evaluation.episodes", "1"]
+    td3("train", "HalfCheetah-v5", *small, "--run", tmp_path / "run", "--quiet")
+    td3("video", tmp_path / "run", "--seconds", "0.5")
+    frames, _ = imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "run/videos/agent-0.mp4"))
+    assert frames == 10
+    assert (tmp_path / "run/videos/agent-0.gif").stat().st_size > 5000
+
+
+def test_plot_and_report(run: Path, tmp_path: Path) -> None:
+    td3("plot", run, "--out", tmp_path / "curve")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "curve.svg").read_text()
+    td3("report", run, "--out", tmp_path / "report")
+    assert "Pendulum-v1" in (tmp_path / "report/report.md").read_text()
+    assert "<html" in (tmp_path / "report/report.html").read_text()
+
+
+def test_recipes_are_listed_shown_and_copied(tmp_path: Path) -> None:
+    assert set(json.loads(td3("recipes", "--json").stdout)) == {"course", "paper", "quick"}
+    assert "hidden_sizes = [400, 300]" in td3("recipes", "show", "course").stdout
+    td3("recipes", "copy", "paper", tmp_path / "mine.toml")
+    td3("recipes", "copy", "paper", tmp_path / "mine.toml", code=2)
+    mine = tmp_path / "mine.toml"
+    mine.write_text(mine.read_text().replace("batch_size = 256", "batch_size = 17"))
+    words = [*SMALL, "--run", tmp_path / "run", "--recipe", mine, "--quiet"]
+    td3("train", "Pendulum-v1", *words)
+    text = (tmp_path / "run/config.toml").read_text()
+    assert "batch_size = 17" in text
+    assert 'recipe = "mine"' in text
+
+
+MISTAKES: dict[str, tuple[list[str], str]] = {
+    "command": (["trian"], "No command 'trian'. Did you mean 'train'?"),
+    "flag": (["train", "--agent.batch-sze", "3"], "Did you mean --agent.batch-size?"),
+    "value": (["train", "--agent.batch-size", "many"], "Error parsing --agent.batch-size"),
+    "number": (["train", "Pendulum-v1", "--agent.batch-size", "0"], "agent.batch_size must be"),
+    "share": (["train", "Pendulum-v1", "--agent.tau", "2"], "agent.tau must lie between 0 and 1"),
+    "recipe": (["train", "--recipe", "papr"], "No recipe 'papr'. Did you mean 'paper'?"),
+    "recipe file": (["train", "--recipe", "no.toml"], "No recipe file no.toml"),
+    "environment": (["train", "Pendulm-v1"], "Did you mean 'Pendulum-v1'?"),
+    "no environment": (["train"], "Name an environment"),
+    "discrete": (["train", "CartPole-v1"], "needs continuous actions"),
+    "device": (["train", "Pendulum-v1", "--device", "tpu"], "device must be cpu, cuda or auto"),
+    "nothing to learn": (["train", "Pendulum-v1", "--steps", "10"], "leaves nothing to learn"),
+    "run": (["resume", "runs/none"], "runs/none does not exist."),
+    "policy": (["evaluate", "runs/none"], "runs/none does not exist."),
+    "video": (["video", "runs/none"], "runs/none does not exist."),
+    "plot": (["plot", "runs/none"], "runs/none"),
+    "report": (["report", "runs/none"], "runs/none"),
+    "episodes": (["evaluate", "runs/none", "--episodes", "0"], "--episodes must be 1 or more"),
+    "kwargs": (["train", "Pendulum-v1", "--environment.kwargs", "gg", "3"], "Cannot make Pendulum"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_sentence_and_exit_code_two(
+    mistake: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, expected = MISTAKES[mistake]
+    assert main(words) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert expected in output.err
+    assert output.err.startswith("td3: ")
+    assert output.err.endswith((".\n", "?\n"))
+    assert output.err.count("\n") == 1
+    assert not list(tmp_path.iterdir()), "a refused command leaves nothing behind"
+
+
+def test_an_unknown_key_in_a_recipe_is_named(tmp_path: Path, capsys: Any) -> None:
+    recipe = tmp_path / "r.toml"
+    recipe.write_text("[agent]\nbatch_sise = 3\n")
+    assert main(["train", "Pendulum-v1", "--recipe", str(recipe)]) == 2
+    assert (
+        "Unknown setting 'agent.batch_sise'. Did you mean 'batch_size'?" in capsys.readouterr().err
+    )
+    recipe.write_text("[agent\n")
+    assert main(["train", "Pendulum-v1", "--recipe", str(recipe)]) == 2
+    assert "is not valid TOML" in capsys.readouterr().err
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    overview = capsys.readouterr().out
+    for command in COMMANDS:
+        assert command in overview
+        with pytest.raises(SystemExit) as leaving:
+            main([command, "--help"])
+        assert leaving.value.code in (0, None)
+        assert f"td3 {command}" in capsys.readouterr().out
+    assert len(COMMANDS) == 9
+
+
+def test_help_does_not_import_torch() -> None:
+    code = (
+        "import sys; from td3.cli import main\n"
+        "try: main(['train', '--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -1,0 +1,538 @@
+"""Steps 4 to 15: the agent's interface, and what one update may and may not touch."""
+
+import copy
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import td3
+from td3.agent import TD3
+from td3.networks import Actor
+from td3.replay import Batch, ReplayBuffer, row_width
+from td3.seeding import stream_state
+
+STATE, ACTION, BATCH = 5, 3, 16
+HIDDEN = (16, 12)
+
+
+def make_agent(seed: int | Iterable[int] = 0, **changes: object) -> TD3:
+    return TD3(STATE, ACTION, **{"hidden_sizes": HIDDEN, "seed": seed, **changes})  # type: ignore[arg-type]
+
+
+def make_buffer(seeds: list[int], count: int = 200) -> ReplayBuffer:
+    """Ring k depends on seed k alone."""
+    buffer = ReplayBuffer(1000, seed=seeds)
+    for agent, seed in enumerate(seeds):
+        rows = np.random.default_rng(seed).standard_normal((count, row_width(STATE, ACTION)))
+        rows[:, -1] = rows[:, -1] > 1
+        owners = np.full(count, agent)
+        buffer.add_rows(owners, rows.astype(np.float32), STATE, ACTION)
+    return buffer
+
+
+def make_batch(agents: int = 1, seed: int = 0, batch_size: int = BATCH) -> tuple[Batch, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    widths = (STATE, STATE, ACTION, 1, 1)
+    parts = [torch.randn(agents, batch_size, width, generator=generator) for width in widths]
+    parts[4] = (parts[4] > 1).float()
+    return Batch(*parts), torch.randn(agents, batch_size, ACTION, generator=generator)
+
+
+def copied(agent: TD3) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in agent.tensors().items()}
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+def test_the_lines_of_the_walk_throughs_run() -> None:
+    buffer = td3.ReplayBuffer(max_size=1_000_000)
+    agent = td3.TD3(STATE, ACTION, 2.0)
+    state = np.zeros(STATE)
+    for _ in range(3):
+        action = agent.select_action(state)
+        buffer.add((state, state + 1, action, 1.0, False))
+    states, next_states, actions, rewards, dones = buffer.sample(4)
+    assert states.shape == next_states.shape == (4, STATE)
+    assert actions.shape == (4, ACTION)
+    assert rewards.shape == dones.shape == (4, 1)
+    agent.train(
+        buffer, 2, batch_size=4, discount=0.99, tau=0.005,
+        policy_noise=0.2, noise_clip=0.5, policy_freq=2,
+    )  # fmt: skip
+    s, a = torch.as_tensor(states), torch.as_tensor(actions)
+    assert agent.critic.Q1(s, a).shape == (4, 1)
+    assert agent.actor(s).shape == agent.actor_target(s).shape == (4, ACTION)
+    assert [q.shape for q in agent.critic_target(s, a)] == [(4, 1)] * 2
+
+
+def test_train_has_the_signature_of_the_walk_throughs() -> None:
+    parameters = list(inspect.signature(td3.TD3.train).parameters.values())[1:]
+    assert [p.kind for p in parameters] == [inspect.Parameter.POSITIONAL_OR_KEYWORD] * 8
+    assert [p.default for p in parameters[:2]] == [inspect.Parameter.empty] * 2
+    assert {p.name: p.default for p in parameters[2:]} == {
+        "batch_size": 100,
+        "discount": 0.99,
+        "tau": 0.005,
+        "policy_noise": 0.2,
+        "noise_clip": 0.5,
+        "policy_freq": 2,
+    }
+    update = inspect.signature(td3.TD3.update).parameters
+    assert {p.name: update[p.name].default for p in parameters[3:]} == {
+        p.name: p.default for p in parameters[3:]
+    }
+
+
+def test_networks_are_400_300_and_adam_1e_3_unless_told_otherwise() -> None:
+    agent = td3.TD3(STATE, ACTION, 1.0)
+    for network in (agent.actor, agent.actor_target, agent.critic, agent.critic_target):
+        assert [weight.shape[-1] for weight in network.weights[:2]] == [400, 300]
+    for optimizer in (agent.actor_optimizer, agent.critic_optimizer):
+        assert isinstance(optimizer, torch.optim.Optimizer)
+        assert optimizer.param_groups[0]["lr"] == 1e-3
+        assert optimizer.param_groups[0]["betas"] == (0.9, 0.999)
+
+
+def test_the_first_step_of_adam_has_the_size_of_the_learning_rate() -> None:
+    agent = make_agent(actor_learning_rate=0.01, critic_learning_rate=0.003)
+    before = copied(agent)
+    agent.update(*make_batch())
+    for name, rate in (("actor", 0.01), ("critic", 0.003)):
+        last = f"{name}.biases.2"
+        moved = (agent.tensors()[last] - before[last]).abs()
+        torch.testing.assert_close(moved, torch.full_like(moved, rate), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("state", [np.ones(STATE), [1.0] * STATE, np.ones((1, STATE))])
+def test_an_action_is_flat_numpy_and_that_of_the_actor(state: np.ndarray) -> None:
+    agent = make_agent(max_action=np.array([0.5, 1.0, 2.0]))
+    action = agent.select_action(state)
+    assert isinstance(action, np.ndarray)
+    assert action.shape == (ACTION,)
+    expected = agent.actor(torch.ones(1, STATE))[0].detach().numpy()
+    np.testing.assert_array_equal(action, expected)
+
+
+def test_several_agents_select_a_row_each() -> None:
+    agent, states = make_agent([0, 1]), np.arange(2.0 * STATE).reshape(2, STATE)
+    actions = agent.select_action(states)
+    assert actions.shape == (2, ACTION)
+    for number in range(2):
+        np.testing.assert_allclose(
+            actions[number], agent.member(number).select_action(states[number]), rtol=1e-6
+        )
+
+
+def test_training_and_loading_a_policy_take_one_line_each(tmp_path: Path) -> None:
+    run = td3.train(
+        "Pendulum-v1", recipe="quick", seeds=2, steps=20, run=tmp_path / "run",
+        agent={"hidden_sizes": [8], "batch_size": 4}, loop={"random_steps": 10},
+        evaluation={"episodes": 1},
+    )  # fmt: skip
+    action = td3.load_policy(run)(np.array([1.0, 0.0, 0.0], dtype=np.float32))
+    assert action.shape == (1,)
+    assert abs(action[0]) <= 2
+
+
+def test_the_same_seed_gives_the_same_agent() -> None:
+    agents = [make_agent(3), make_agent(3)]
+    for agent in agents:
+        agent.train(make_buffer([3]), 20, batch_size=BATCH)
+    assert same(agents[0].tensors(), agents[1].tensors())
+
+
+def test_another_seed_differs_from_the_first_weight_on() -> None:
+    one, other = make_agent(3), make_agent(4)
+    for name in ("actor", "critic"):
+        pairs = zip(getattr(one, name).parameters(), getattr(other, name).parameters(), strict=True)
+        assert all((mine != theirs).all() for mine, theirs in pairs)
+    assert not torch.equal(one.draw_noise(4), other.draw_noise(4))
+
+
+def test_global_seed_governs_an_agent_without_one() -> None:
+    agents = []
+    for seed in (5, 5, 6):
+        np.random.seed(seed)  # noqa: NPY002 - what the walk-throughs call
+        agents.append(TD3(STATE, ACTION, hidden_sizes=HIDDEN))
+    assert same(agents[0].tensors(), agents[1].tensors())
+    assert torch.equal(agents[0].draw_noise(4), agents[1].draw_noise(4))
+    assert not torch.equal(agents[0].actor.flat, agents[2].actor.flat)
+
+
+def test_an_update_draws_nothing() -> None:
+    agent, (batch, noise) = make_agent([0, 1]), make_batch(agents=2)
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002
+    streams = [copy.deepcopy(stream_state(stream)) for stream in agent.smooth]
+    for _ in range(4):
+        agent.update(batch, noise)
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    for before, after in zip(numpy_state, np.random.get_state(), strict=True):  # noqa: NPY002
+        np.testing.assert_array_equal(before, after)
+    assert [stream_state(stream) for stream in agent.smooth] == streams
+
+
+def test_training_moves_the_agents_own_streams_only() -> None:
+    agent, buffer = make_agent(), make_buffer([0])
+    torch_state = torch.get_rng_state()
+    before = [copy.deepcopy(stream_state(s)) for s in (agent.smooth[0], buffer.streams[0])]
+    agent.train(buffer, 3, batch_size=BATCH)
+    after = [stream_state(stream) for stream in (agent.smooth[0], buffer.streams[0])]
+    assert all(then != now for then, now in zip(before, after, strict=True))
+    assert torch.equal(torch.get_rng_state(), torch_state)
+
+
+def test_noise_of_agent_k_is_what_it_draws_alone() -> None:
+    together = make_agent([3, 5])
+    noise = [together.draw_noise(BATCH) for _ in range(2)]
+    for agent, seed in enumerate((3, 5)):
+        alone = make_agent(seed)
+        for drawn in noise:
+            assert torch.equal(drawn[agent], alone.draw_noise(BATCH)[0])
+
+
+def next_actions(
+    agent: TD3, batch: Batch, noise: Tensor, policy_noise: float, noise_clip: float
+) -> tuple[Tensor, Tensor]:
+    """The target actor's proposals, and the actions that the target critics are asked about."""
+    seen: list[Tensor] = []
+    hook = agent.critic_target.register_forward_pre_hook(
+        lambda module, arguments: seen.extend(arguments)
+    )
+    proposals = agent.actor_target(batch.next_state)
+    agent.update(batch, noise, policy_noise=policy_noise, noise_clip=noise_clip)
+    hook.remove()
+    next_state, action = seen
+    assert torch.equal(next_state, batch.next_state)
+    return proposals, action
+
+
+def test_noise_is_standard_normal_and_different_for_every_sample() -> None:
+    noise = make_agent().draw_noise(4000)
+    assert noise.shape == (1, 4000, ACTION)
+    assert len(noise.unique()) > 0.99 * noise.numel()
+    assert noise.mean().item() == pytest.approx(0, abs=0.05)
+    assert noise.std().item() == pytest.approx(1, abs=0.05)
+
+
+def test_every_sample_gets_a_noise_vector_of_its_own() -> None:
+    agent, (batch, noise) = make_agent(max_action=10.0), make_batch()
+    proposals, actions = next_actions(agent, batch, noise, policy_noise=0.2, noise_clip=1e9)
+    torch.testing.assert_close(actions - proposals, 0.2 * noise, rtol=0, atol=1e-5)
+
+
+def test_training_smooths_every_sample_differently() -> None:
+    agent, buffer = make_agent(max_action=10.0), make_buffer([0])
+    seen: list[Tensor] = []
+    agent.critic_target.register_forward_pre_hook(lambda module, arguments: seen.extend(arguments))
+    proposals = copy.deepcopy(agent.actor_target)
+    agent.train(buffer, 2, batch_size=BATCH)
+    shifts = []
+    for next_state, action in (seen[:2], seen[2:]):
+        shifts.append(action - proposals(next_state))
+    first = shifts[0][0]
+    assert len(first.unique(dim=0)) == BATCH
+    assert not torch.allclose(first, shifts[1][0], atol=0.01)
+
+
+def test_the_noise_is_clipped() -> None:
+    agent, (batch, noise) = make_agent(max_action=10.0), make_batch()
+    proposals, actions = next_actions(agent, batch, 9 * noise, policy_noise=0.2, noise_clip=0.5)
+    expected = (9 * noise * 0.2).clamp(-0.5, 0.5)
+    torch.testing.assert_close(actions - proposals, expected, rtol=0, atol=1e-5)
+    assert (expected.abs() == 0.5).sum() > 10
+
+
+def test_the_smoothed_action_stays_in_the_action_range() -> None:
+    limit = torch.tensor([0.1, 1.0, 2.0])
+    agent, (batch, noise) = make_agent(max_action=limit.numpy()), make_batch()
+    _, actions = next_actions(agent, batch, noise, policy_noise=3.0, noise_clip=5.0)
+    assert (actions.abs() <= limit).all()
+    for dimension in range(ACTION):
+        column = actions[..., dimension]
+        assert (column == limit[dimension]).any()
+        assert (column == -limit[dimension]).any()
+
+
+def test_the_critic_step_leaves_the_actor_alone_and_the_actor_step_the_critics() -> None:
+    critic_only, both = make_agent(), make_agent()
+    critic_only.updates += 1  # an odd update: no actor step
+    before = copied(both)
+    batch, noise = make_batch()
+    critic_only.update(batch, noise)
+    both.update(batch, noise)
+    for name, tensor in copied(critic_only).items():
+        if name.startswith("actor"):
+            assert torch.equal(tensor, before[name])
+        elif name.startswith(("critic.", "critic_optimizer")):
+            assert not torch.equal(tensor, before[name])
+            assert torch.equal(tensor, both.tensors()[name])
+    assert not torch.equal(both.actor.flat, critic_only.actor.flat)
+
+
+def test_the_actor_step_leaves_no_gradient_on_the_critics() -> None:
+    critic_only, both = make_agent(), make_agent()
+    critic_only.updates += 1
+    for agent in (critic_only, both):
+        agent.update(*make_batch())
+    for mine, theirs in zip(both.critic.parameters(), critic_only.critic.parameters(), strict=True):
+        assert torch.equal(mine.grad, theirs.grad)
+    targets = [*both.actor_target.parameters(), *both.critic_target.parameters()]
+    assert all(parameter.grad is None for parameter in targets)
+
+
+@pytest.mark.parametrize("policy_freq", [1, 2, 3])
+def test_actor_and_targets_move_on_update_0_and_every_policy_freq_after(policy_freq: int) -> None:
+    agent, buffer = make_agent(), make_buffer([0])
+    names = ("actor", "actor_target", "critic_target", "critic")
+    for update in range(7):  # in calls of one: the count is the agent's, not the call's
+        before = [getattr(agent, name).flat.clone() for name in names]
+        (seen,) = agent.train(buffer, 1, batch_size=BATCH, policy_freq=policy_freq)
+        moved = [
+            not torch.equal(getattr(agent, name).flat, then)
+            for name, then in zip(names, before, strict=True)
+        ]
+        delayed = update % policy_freq == 0
+        assert moved == [delayed, delayed, delayed, True]
+        assert (seen.actor_loss is not None) == delayed
+
+
+def test_targets_move_by_tau() -> None:
+    agent = make_agent()
+    before = copied(agent)
+    agent.update(*make_batch(), tau=0.25)
+    after = agent.tensors()
+    for name in ("actor", "critic"):
+        for key in (k for k in before if k.startswith(f"{name}.")):
+            target = key.replace(name, f"{name}_target")
+            expected = 0.75 * before[target] + 0.25 * after[key]
+            torch.testing.assert_close(after[target], expected)
+
+
+def test_the_actor_climbs_the_first_critic_only() -> None:
+    batch, noise = make_batch()
+    actors = []
+    for changed in (None, 1, 0):
+        agent = make_agent()
+        if changed is not None:
+            with torch.no_grad():
+                for parameter in agent.critic.parameters():
+                    parameter[:, changed] += 0.3
+        agent.update(batch, noise)
+        actors.append(agent.actor.flat)
+    assert torch.equal(actors[0], actors[1])
+    assert not torch.equal(actors[0], actors[2])
+
+
+def test_the_actor_steps_up() -> None:
+    agent, (batch, noise) = make_agent(actor_learning_rate=1e-4), make_batch()
+    before = copy.deepcopy(agent.actor)
+    seen = agent.update(batch, noise)
+
+    def value(actor: Actor) -> float:
+        return agent.critic.Q1(batch.state, actor(batch.state)).mean().item()
+
+    assert value(agent.actor) > value(before)
+    assert seen.actor_loss is not None
+    assert seen.actor_loss.item() == pytest.approx(-value(before), rel=1e-5)
+
+
+def test_done_makes_the_target_the_reward_exactly() -> None:
+    agent, (batch, noise) = make_agent(), make_batch(batch_size=4)
+    agent.critic.flat.zero_()  # values nothing, so that the loss is twice the mean of target²
+    agent.critic_target.flat.fill_(3.0)
+    reward = torch.tensor([1.0, -2.0, 3.0, 0.5]).view(1, 4, 1)
+    batch = batch._replace(reward=reward, done=torch.ones(1, 4, 1))
+    seen = agent.update(batch, noise)
+    assert seen.critic_loss.item() == 2 * (1 + 4 + 9 + 0.25) / 4
+
+
+def test_without_done_the_smaller_next_value_is_added_discounted() -> None:
+    agent, (batch, noise) = make_agent(), make_batch(batch_size=1)
+    agent.critic.flat.zero_()
+    agent.critic_target.flat.zero_()
+    agent.critic_target.biases[-1].copy_(torch.tensor([8.0, 4.0]).view(1, 2, 1, 1))
+    batch = batch._replace(reward=torch.ones(1, 1, 1), done=torch.zeros(1, 1, 1))
+    seen = agent.update(batch, noise, discount=0.5)
+    assert seen.critic_loss.item() == 2 * (1 + 0.5 * 4) ** 2
+
+
+def test_no_gradient_flows_through_the_target() -> None:
+    agent, (batch, noise) = make_agent(), make_batch()
+    twin = make_agent()
+    twin.critic_target.requires_grad_(True)
+    twin.actor_target.requires_grad_(True)
+    agent.update(batch, noise)
+    twin.update(batch, noise)
+    targets = [*twin.critic_target.parameters(), *twin.actor_target.parameters()]
+    assert all(parameter.grad is None for parameter in targets)
+    assert torch.equal(agent.critic.flat, twin.critic.flat)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("seeds", [[0], [0, 1, 2]])
+def test_a_round_trip_restores_targets_moments_and_counts(
+    tmp_path: Path, seeds: list[int], normalize: bool
+) -> None:
+    agent = make_agent(seeds, normalize_observations=normalize)
+    if agent.normalizer:
+        agent.normalizer.observe(
+            np.repeat(np.arange(len(seeds)), 9),
+            np.random.default_rng(0).normal(3, 2, (9 * len(seeds), STATE)),
+        )
+    agent.train(make_buffer(seeds), 7, batch_size=BATCH)
+    saved = copied(agent)
+    path = agent.save("mine", tmp_path)
+    assert path == tmp_path / "mine.safetensors"
+
+    other = make_agent([seed + 10 for seed in seeds], normalize_observations=normalize)
+    assert not same(other.tensors(), saved)
+    other.load("mine", tmp_path)
+    assert same(other.tensors(), saved)
+    assert not torch.equal(other.critic_target.flat, other.critic.flat)
+    assert not torch.equal(other.actor_target.flat, other.actor.flat)
+    assert other.critic_optimizer.mean.any()
+    assert other.critic_optimizer.count.tolist() == [7] * len(seeds)
+    assert other.updates.tolist() == [7] * len(seeds)
+    for number in range(5):  # both go on to the same numbers, actor steps included
+        for each in (agent, other):
+            each.update(*make_batch(len(seeds), seed=number))
+    assert same(other.tensors(), agent.tensors())
+
+
+def test_loading_replaces_what_was_learnt_since(tmp_path: Path) -> None:
+    agent, buffer = make_agent(), make_buffer([0])
+    agent.train(buffer, 3, batch_size=BATCH)
+    agent.save("mine", tmp_path)
+    saved, action = copied(agent), agent.select_action(np.ones(STATE))
+    agent.train(buffer, 10, batch_size=BATCH)
+    assert not np.array_equal(agent.select_action(np.ones(STATE)), action)
+    agent.load("mine", tmp_path)
+    assert same(agent.tensors(), saved)
+    np.testing.assert_array_equal(agent.select_action(np.ones(STATE)), action)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        TD3(STATE + 1, ACTION, hidden_sizes=HIDDEN, seed=0),
+        TD3(STATE, ACTION - 1, hidden_sizes=HIDDEN, seed=0),
+        TD3(STATE, ACTION, hidden_sizes=(12, 16), seed=0),
+        TD3(STATE, ACTION, hidden_sizes=(16,), seed=0),
+        TD3(STATE, ACTION, hidden_sizes=HIDDEN, seed=[0, 1]),
+        TD3(STATE, ACTION, hidden_sizes=HIDDEN, seed=0, normalize_observations=True),
+    ],
+    ids=["state", "action", "widths", "layers", "agents", "normalizer"],
+)
+def test_an_agent_of_another_shape_is_refused_and_changes_nothing(
+    tmp_path: Path, other: TD3
+) -> None:
+    make_agent().save("mine", tmp_path)
+    before = copied(other)
+    with pytest.raises(ValueError, match="another shape"):
+        other.load("mine", tmp_path)
+    assert same(other.tensors(), before)
+
+
+def test_a_deep_copy_trains_like_the_original_and_apart_from_it() -> None:
+    agent = make_agent()
+    agent.train(make_buffer([0]), 3, batch_size=BATCH)
+    twin = copy.deepcopy(agent)
+    before = copied(agent)
+    twin.update(*make_batch())
+    assert same(agent.tensors(), before)
+    agent.update(*make_batch())
+    assert same(agent.tensors(), twin.tensors())
+
+
+def test_an_optimizers_state_dict_carries_its_moments() -> None:
+    agent, other = make_agent(0), make_agent(0)
+    agent.train(make_buffer([0]), 3, batch_size=BATCH)
+    for name in ("actor", "critic"):
+        mine, theirs = getattr(agent, f"{name}_optimizer"), getattr(other, f"{name}_optimizer")
+        theirs.load_state_dict(mine.state_dict())
+        assert torch.equal(mine.mean, theirs.mean)
+        assert torch.equal(mine.square, theirs.square)
+        assert torch.equal(mine.count, theirs.count)
+
+
+def test_agent_k_of_a_population_equals_it_alone_after_100_updates() -> None:
+    tolerance = 1e-6  # float32; measured 6e-8
+    seeds = [3, 5, 8]
+    together = make_agent(seeds, max_action=2.0)
+    together.train(make_buffer(seeds), 100, batch_size=BATCH)
+    for agent, seed in enumerate(seeds):
+        alone = make_agent(seed, max_action=2.0)
+        alone.train(make_buffer([seed]), 100, batch_size=BATCH)
+        for name, tensor in alone.tensors().items():
+            torch.testing.assert_close(
+                together.tensors()[name][agent], tensor[0], rtol=0, atol=tolerance
+            )
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_training_a_member_leaves_the_others_bit_identical(number: int) -> None:
+    agent, buffer = make_agent([0, 1, 2]), make_buffer([0, 1, 2])
+    agent.train(buffer, 2, batch_size=BATCH)
+    before = copied(agent)
+    agent.member(number).train(buffer.member(number), 3, batch_size=BATCH)
+    for name, tensor in agent.tensors().items():
+        for other in range(3):
+            assert torch.equal(tensor[other], before[name][other]) == (other != number)
+
+
+def test_a_member_trains_as_it_would_alone() -> None:
+    agent, buffer = make_agent([3, 5]), make_buffer([3, 5])
+    alone = make_agent(5)
+    agent.member(1).train(buffer.member(1), 20, batch_size=BATCH)
+    alone.train(make_buffer([5]), 20, batch_size=BATCH)
+    for name, tensor in alone.tensors().items():
+        torch.testing.assert_close(agent.tensors()[name][1], tensor[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("part", [0, 1, 2, 3])
+def test_nan_in_one_members_batch_leaves_the_others_finite_and_identical(part: int) -> None:
+    healthy, sick = make_agent([0, 1, 2]), make_agent([0, 1, 2])
+    batch, noise = make_batch(agents=3)
+    parts = [tensor.clone() for tensor in batch]
+    parts[part][1, 0, 0] = float("nan")
+    for _ in range(3):
+        healthy.update(batch, noise)
+        sick.update(Batch(*parts), noise)
+    assert not sick.critic.flat[1].isfinite().all()
+    for name, tensor in sick.tensors().items():
+        for other in (0, 2):
+            assert tensor[other].isfinite().all()
+            assert torch.equal(tensor[other], healthy.tensors()[name][other])
+
+
+def test_diagnostics_are_one_number_per_agent() -> None:
+    agent, (batch, noise) = make_agent([0, 1, 2]), make_batch(agents=3)
+    seen = agent.update(batch, noise)
+    for agent_number in range(3):
+        alone = make_agent(agent_number)
+        one = Batch(*(part[agent_number : agent_number + 1] for part in batch))
+        expected = alone.update(one, noise[agent_number : agent_number + 1])
+        for mine, theirs in zip(seen, expected, strict=True):
+            assert mine.shape == (3,)
+            torch.testing.assert_close(mine[agent_number], theirs[0])
+
+
+def test_fifteen_steps_are_marked_in_order() -> None:
+    marks: list[int] = []
+    for name in ("replay", "networks", "agent"):
+        source = (Path(td3.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type in (tokenize.COMMENT, tokenize.STRING):
+                marks += [int(number) for number in re.findall(r"\bStep (\d+):", token.string)]
+    first = list(dict.fromkeys(marks))
+    assert first == list(range(1, 16))

@@ -1,0 +1,71 @@
+"""Evaluation: fixed seeds, no noise, no memory of what came before."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from td3.config import EnvironmentConfig
+from td3.evaluation import episode_seeds, evaluate
+
+
+class Endless(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
+    """Reward 1 for ever."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(1, np.float32), 1.0, False, False, {}
+
+
+gym.register("Endless-v0", entry_point=Endless)
+
+
+def still(states: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(*states.shape[:2], 1)
+
+
+def test_seeds_are_fixed_and_differ_between_agents() -> None:
+    assert episode_seeds(3, 10) == episode_seeds(3, 10)
+    assert episode_seeds(3, 10)[:5] == episode_seeds(3, 5)
+    assert len({*episode_seeds(3, 10), *episode_seeds(4, 10)}) == 20
+
+
+def test_agents_together_give_what_each_gives_alone() -> None:
+    config = EnvironmentConfig(id="Pendulum-v1")
+    seeds = [[1, 2, 3], [4, 5, 6]]
+    both = evaluate(still, config, seeds)
+    for agent in (0, 1):
+        alone = evaluate(still, config, [seeds[agent]])
+        np.testing.assert_array_equal(both.returns[agent], alone.returns[0])
+    assert both.returns.shape == (2, 3)
+    assert (both.lengths == 200).all()
+    assert len(np.unique(both.returns)) == 6
+
+
+def test_an_evaluation_repeats_exactly_where_a_used_object_would_not() -> None:
+    config = EnvironmentConfig(id="BipedalWalker-v3")
+
+    def act(states: torch.Tensor) -> torch.Tensor:
+        return states[..., :4].clamp(-1, 1)
+
+    first, again = (evaluate(act, config, [[7, 8]], max_steps=200) for _ in range(2))
+    np.testing.assert_array_equal(first.returns, again.returns)
+
+
+def test_an_episode_without_end_is_cut() -> None:
+    found = evaluate(still, EnvironmentConfig(id="Endless-v0"), [[0, 1]], max_steps=30)
+    assert found.lengths.tolist() == [[30, 30]]
+    assert found.returns.tolist() == [[30.0, 30.0]]
+
+
+@pytest.mark.parametrize("episodes", [1, 4])
+def test_one_return_per_seed(episodes: int) -> None:
+    found = evaluate(still, EnvironmentConfig(id="Pendulum-v1"), [list(range(episodes))])
+    assert found.returns.shape == (1, episodes)
