@@ -162,7 +162,13 @@ class Training:
 
     def evaluate(self) -> None:
         """Play the evaluation episodes and keep each agent's best policy."""
-        result = evaluate(self.agent.act, self.config.environment, self.episode_seeds, self.device)
+        result = evaluate(
+            self.agent.act,
+            self.config.environment,
+            self.episode_seeds,
+            self.device,
+            self.config.evaluation.max_steps,
+        )
         for agent, seed in enumerate(self.seeds):
             mean_return = float(result.returns[agent].mean())
             best = mean_return > self.best[agent]
