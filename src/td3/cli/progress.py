@@ -58,7 +58,7 @@ class Display:
 
     def write(self, record: Record) -> None:
         if record["kind"] == "remark":
-            self.console.print(f"[yellow]![/] {record['message']}")
+            self.console.print(f"[yellow]![/] {record['message']}", soft_wrap=True)
         elif record["kind"] == "evaluation":
             self.take_evaluation(record)
         else:
@@ -73,7 +73,8 @@ class Display:
         if record["best"]:
             self.best[agent], self.best_step[agent] = record["mean_return"], record["step"]
         if not self.console.is_terminal and agent == self.agents - 1:
-            self.console.print(f"step {record['step']:>9,}  {self.summary()}", highlight=False)
+            line = f"step {record['step']:>9,}  {self.summary()}"
+            self.console.print(line, highlight=False, soft_wrap=True)
 
     def mean(self, name: str) -> float | None:
         values = [v for v in self.figures.get(name, {}).values() if v is not None]

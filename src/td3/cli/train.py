@@ -3,6 +3,9 @@
 import dataclasses
 import itertools
 import json
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -82,7 +85,7 @@ def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> N
         )
         return
     if code:
-        print(f"Stopped and saved. Continue with:  td3 resume {folder}")
+        print(f"Stopped and saved. Continue with:  {program()} resume {folder}")
         return
     if show:
         present(folder)
@@ -90,10 +93,17 @@ def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> N
         print(f"""
 Run folder: {folder}
 Next:
-  td3 evaluate {folder} --episodes 100
-  td3 video {folder}
-  td3 plot {folder}
-  td3 report {folder}""")
+  {program()} evaluate {folder} --episodes 100
+  {program()} video {folder}
+  {program()} plot {folder}
+  {program()} report {folder}""")
+
+
+def program() -> str:
+    """How the user can call this command: by name, or by its path in a virtual environment."""
+    if shutil.which("td3"):
+        return "td3"
+    return os.path.relpath(Path(sys.executable).parent / "td3")
 
 
 def present(folder: Path) -> None:
