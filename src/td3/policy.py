@@ -141,7 +141,7 @@ def read_policy(stem: Path) -> Policy:
         weights = stem.with_suffix(".safetensors").read_bytes()
     except (OSError, ValueError) as error:
         raise UserError(f"Cannot read the policy {stem}: {error}.") from error
-    if card.get("format") != FORMAT:
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise UserError(f"{stem}.json is not a policy card of format {FORMAT}.")
     if card.get("sha256") != digest(weights):
         raise UserError(f"{stem}.safetensors is not the file that {stem.name}.json describes.")

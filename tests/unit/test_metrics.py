@@ -1,0 +1,73 @@
+"""Records: means per agent over an interval, saved and restored exactly."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from td3.agent import Diagnostics
+from td3.integrations import scalars
+from td3.metrics import Interval, JsonLines, diverged
+
+
+def test_means_are_per_agent_and_over_what_happened() -> None:
+    interval = Interval(2, torch.device("cpu"))
+    interval.add_update(Diagnostics(torch.tensor([1.0, 10.0]), torch.tensor([0.0, 2.0]), None))
+    interval.add_update(
+        Diagnostics(torch.tensor([3.0, 30.0]), torch.tensor([2.0, 4.0]), torch.tensor([5.0, 6.0]))
+    )
+    interval.add_update(Diagnostics(torch.tensor([100.0]), torch.tensor([1.0]), None), agent=1)
+    interval.add_episode(1, -7.0, 11)
+    interval.add_actions(np.array([[0.5, -0.995], [1.0, 0.999]]))
+    first, second = interval.records(50, [3, 4], [2, 3])
+    assert (first["step"], first["seed"], first["updates"]) == (50, 3, 2)
+    assert first["critic_loss"] == 2.0
+    assert first["actor_loss"] == 5.0
+    assert first["episodes"] == 0
+    assert first["episode_return"] is None
+    assert first["saturated"] == 0.5
+    assert second["critic_loss"] == pytest.approx(140 / 3)
+    assert (second["episodes"], second["episode_return"], second["episode_length"]) == (1, -7, 11)
+    assert second["saturated"] == 1.0
+
+
+def test_an_interval_starts_empty_after_its_records() -> None:
+    interval = Interval(1, torch.device("cpu"))
+    interval.add_update(Diagnostics(torch.ones(1), torch.ones(1), torch.ones(1)))
+    interval.records(1, [0], [1])
+    (record,) = interval.records(2, [0], [1])
+    assert record["critic_loss"] is None
+
+
+def test_an_interval_is_restored_exactly() -> None:
+    one, other = Interval(1, torch.device("cpu")), Interval(1, torch.device("cpu"))
+    one.add_update(Diagnostics(torch.tensor([0.1]), torch.tensor([0.2]), None))
+    one.add_episode(0, 1.5, 3)
+    other.restore({name: tensor.clone() for name, tensor in one.tensors().items()})
+    assert one.records(1, [0], [1]) == other.records(1, [0], [1])
+
+
+def test_divergence_is_named() -> None:
+    assert diverged({"critic_loss": float("nan"), "q": 1.0}) == "critic_loss"
+    assert diverged({"critic_loss": 1.0, "q": float("inf")}) == "q"
+    assert diverged({"critic_loss": None, "q": 1.0}) == ""
+
+
+def test_lines_can_be_taken_back_to_a_length(tmp_path: Path) -> None:
+    lines = JsonLines(tmp_path / "x.jsonl")
+    lines.write({"a": 1})
+    length = lines.length()
+    lines.write({"a": 2})
+    lines.truncate(length)
+    lines.write({"a": 3})
+    lines.close()
+    text = (tmp_path / "x.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in text] == [{"a": 1}, {"a": 3}]
+
+
+def test_trackers_get_numbers_by_kind_and_seed() -> None:
+    record = {"kind": "evaluation", "step": 5, "agent": 0, "seed": 2, "mean_return": 1.5,
+              "best": True, "returns": [1.0]}  # fmt: skip
+    assert scalars(record) == {"evaluation/mean_return/seed-2": 1.5}

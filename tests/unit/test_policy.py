@@ -1,0 +1,89 @@
+"""A policy file acts as the agent did, and cannot be mistaken for another."""
+
+import json
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+import td3
+from td3.config import EnvironmentConfig
+from td3.environments import Environment
+from td3.errors import UserError
+from td3.policy import policy_card, save_policy
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> tuple[td3.TD3, Path]:
+    config = EnvironmentConfig(id="Pendulum-v1", reward_scale=0.5)
+    agent = td3.TD3(3, 1, hidden_sizes=(8, 8), seed=3, normalize_observations=True)
+    assert agent.normalizer is not None
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        states = rng.normal(3.0, 2.0, (1, 3)).astype(np.float32)
+        agent.normalizer.observe(np.zeros(1, dtype=np.int64), states)
+    environment = Environment(config)
+    card = policy_card(agent, environment.task, config, {"mean_return": -1.0})
+    save_policy(agent, card, tmp_path / "run" / "policy" / "agent-0")
+    return agent, tmp_path / "run"
+
+
+def test_it_acts_as_the_agent_did_in_the_environments_own_units(
+    saved: tuple[td3.TD3, Path],
+) -> None:
+    agent, run = saved
+    policy = td3.load_policy(run)
+    environment = gym.make("Pendulum-v1")
+    for seed in range(5):
+        observation, _ = environment.reset(seed=seed)
+        action = policy(observation)
+        assert environment.action_space.contains(action)
+        np.testing.assert_allclose(action, 2 * agent.select_action(observation), rtol=1e-6)
+
+
+def test_normalisation_and_reward_scale_travel_with_it(saved: tuple[td3.TD3, Path]) -> None:
+    _, run = saved
+    policy = td3.load_policy(run)
+    assert policy.normalizer is not None
+    assert policy.card["reward_scale"] == 0.5
+    assert policy.card["normalize_observations"] is True
+    plain = policy.actor(torch.zeros(1, 1, 3))
+    assert not torch.allclose(plain, policy.act(torch.zeros(1, 1, 3)))
+
+
+@pytest.mark.parametrize("way", ["run", "policy", "policy/agent-0.safetensors"])
+def test_it_is_found_by_run_folder_or_file(saved: tuple[td3.TD3, Path], way: str) -> None:
+    _, run = saved
+    path = run if way == "run" else run / way
+    assert td3.load_policy(path).environment.id == "Pendulum-v1"
+
+
+def test_the_best_agent_is_loaded_unless_another_is_named(saved: tuple[td3.TD3, Path]) -> None:
+    agent, run = saved
+    card = json.loads((run / "policy/agent-0.json").read_text())
+    save_policy(agent, {**card, "mean_return": 5.0}, run / "policy" / "agent-1")
+    assert td3.load_policy(run).name == "agent-1"
+    assert td3.load_policy(run, agent=0).name == "agent-0"
+    with pytest.raises(UserError, match="No policy of agent 7"):
+        td3.load_policy(run, agent=7)
+
+
+def test_weights_of_another_policy_are_refused(saved: tuple[td3.TD3, Path]) -> None:
+    _, run = saved
+    weights = run / "policy/agent-0.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(UserError, match=r"is not the file that agent-0\.json describes"):
+        td3.load_policy(run)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', "\x80"])
+def test_a_broken_card_is_one_sentence(saved: tuple[td3.TD3, Path], text: str) -> None:
+    _, run = saved
+    (run / "policy/agent-0.json").write_text(text, encoding="latin-1")
+    with pytest.raises(UserError) as caught:
+        td3.load_policy(run)
+    assert "\n" not in str(caught.value)
