@@ -8,7 +8,7 @@ targets (step 8), smoothed target actions (step 6), and delayed actor and target
 import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -59,16 +59,16 @@ class TD3:
         self.device, self.dtype = torch.device(device), dtype
         self.smooth = [stream.smooth for stream in streams]
 
-        self.actor = Actor(
-            state_dim, action_dim, max_action, hidden_sizes,
-            agents=self.agents, dtype=dtype, device=device,
-        )  # fmt: skip
-        self.critic = Critic(
-            state_dim, action_dim, hidden_sizes, agents=self.agents, dtype=dtype, device=device
-        )
-        self.actor.initialize([stream.init for stream in streams])
-        self.critic.initialize([stream.init for stream in streams])
+        many: dict[str, Any] = {
+            "agents": self.agents,
+            "streams": [stream.init for stream in streams],
+            "dtype": dtype,
+            "device": device,
+        }
+        self.actor = Actor(state_dim, action_dim, max_action, hidden_sizes, **many)
+        self.critic = Critic(state_dim, action_dim, hidden_sizes, **many)
         self.actor_target = self.actor.clone().requires_grad_(False)
+        self.actor_target.max_action = self.actor.max_action
         self.critic_target = self.critic.clone().requires_grad_(False)
         self.actor_optimizer = Adam(self.actor, actor_learning_rate)
         self.critic_optimizer = Adam(self.critic, critic_learning_rate)
@@ -157,7 +157,7 @@ class TD3:
         # Steps 13 to 15 are delayed: on updates 0, policy_freq, 2 * policy_freq, … of an agent's
         # life, because an actor is only as good as the critics it climbs.
         actor_loss = None
-        if self.updates[0] % policy_freq == 0:
+        if self.due(policy_freq):
             # Step 13: the actor steps up the first critic's value of its own actions. Only the
             # actor's gradient is computed; the critics stay as they are.
             actor_loss = -self.critic.Q1(state, self.actor(state)).mean(dim=(1, 2))
@@ -174,6 +174,13 @@ class TD3:
 
         self.updates += 1
         return Diagnostics(critic_loss.detach(), current_q1.detach().mean(dim=(1, 2)), actor_loss)
+
+    def due(self, policy_freq: int) -> bool:
+        """Whether this update moves the actor and the targets."""
+        delays = self.updates % policy_freq
+        if (delays != delays[0]).any():
+            raise ValueError("these agents have trained unequally often; train each by member(k)")
+        return bool(delays[0] == 0)
 
     def draw_noise(self, batch_size: int) -> Tensor:
         """Standard normal numbers for step 6, from each agent's own stream."""
@@ -207,6 +214,18 @@ class TD3:
         one.updates = self.updates[agent : agent + 1]
         return one
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "TD3":
+        other = copy.copy(self)
+        for name in ("actor", "critic", "actor_target", "critic_target"):
+            setattr(other, name, getattr(self, name).clone())
+        other.actor_target.max_action = other.actor.max_action
+        other.actor_optimizer = self.actor_optimizer.clone(other.actor)
+        other.critic_optimizer = self.critic_optimizer.clone(other.critic)
+        other.normalizer = copy.deepcopy(self.normalizer, memo)
+        other.smooth = copy.deepcopy(self.smooth, memo)
+        other.updates = self.updates.copy()
+        return other
+
     def tensors(self) -> dict[str, Tensor]:
         """Everything learnt, by name: networks, targets, Adam moments and counts."""
         found: dict[str, Tensor] = {}
@@ -224,6 +243,7 @@ class TD3:
         if self.normalizer:
             found |= {f"normalizer.{k}": v for k, v in self.normalizer.state_dict().items()}
         found["updates"] = torch.from_numpy(self.updates)
+        found["max_action"] = self.actor.max_action
         return found
 
     def restore(self, tensors: dict[str, Tensor]) -> None:

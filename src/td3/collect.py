@@ -210,15 +210,12 @@ class Collector:
         """Take the actions; returns (owner of each row, rows in replay order, ended episodes)."""
         states = self.environments.states
         steps = self.environments.step(actions, time)
-        rows = np.hstack(
-            [
-                states,
-                actions,
-                steps.next_states,
-                (self.reward_scale * steps.rewards)[:, None],
-                steps.terminated[:, None],
-            ]
-        ).astype(np.float32)
+        rewards = self.reward_scale * steps.rewards
+        parts = [states, actions, steps.next_states, rewards[:, None], steps.terminated[:, None]]
+        with np.errstate(over="ignore"):
+            rows = np.hstack(parts).astype(np.float32)
+        if not np.isfinite(rows).all():
+            raise RunStopped(f"A reward is too large to store at step {time}; lower reward_scale")
         self.returns += np.where(steps.real, steps.rewards, 0)
         self.lengths += steps.real
         over = np.flatnonzero(steps.real & (steps.terminated | steps.truncated))

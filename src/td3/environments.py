@@ -6,7 +6,7 @@ dimension. This file is the only one that knows the simulator's own shapes and b
 
 import contextlib
 import ctypes.util
-import importlib
+import importlib.util
 import os
 import sys
 import warnings
@@ -71,7 +71,9 @@ def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:
             f"({space.dtype}); declare its Box with a float dtype."
         )
     if space.low.size == 0:
-        raise UserError(f"The action space of {env_id} is empty: it has no dimension to control.")
+        raise UserError(
+            f"The action space of {env_id} is empty; declare a Box with a number per actuator."
+        )
     low, high = (bound.astype(np.float64).ravel() for bound in (space.low, space.high))
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise UserError(
@@ -79,7 +81,7 @@ def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:
             "declare its Box with the finite low and high that the actuators have."
         )
     if (low > high).any():
-        raise UserError(f"The action space of {env_id} is empty: low is above high.")
+        raise UserError(f"The action space of {env_id} is empty: low is above high; swap them.")
     return ActionBounds(low, high, space.shape, str(space.dtype))
 
 
@@ -111,20 +113,24 @@ def observation_layout(space: spaces.Space[Any], env_id: str) -> Layout:
 
 
 def is_image(space: spaces.Box) -> bool:
-    return space.dtype == np.uint8 and len(space.shape) in (2, 3) and min(space.shape[:2]) > 1
+    return space.dtype == np.uint8 and sum(side > 1 for side in space.shape) >= 2
 
 
 def flatten(layout: Layout, observation: Any) -> Observation:
     """One observation as a flat float32 vector."""
     if "box" in layout:
         # A copy: some environments hand out a buffer that their next reset overwrites.
-        array = np.array(observation, dtype=np.float32)
+        with np.errstate(over="ignore"):  # too large becomes inf, and that is refused
+            array = np.array(observation, dtype=np.float32)
         if list(array.shape) != layout["box"]:
             raise ValueError(f"shape {array.shape} instead of {tuple(layout['box'])}")
         return array.reshape(-1)
     if "discrete" in layout:
+        position = int(observation) - layout["start"]
+        if not 0 <= position < layout["discrete"]:
+            raise ValueError(f"{observation} is not one of its {layout['discrete']} numbers")
         one_hot = np.zeros(layout["discrete"], dtype=np.float32)
-        one_hot[int(observation) - layout["start"]] = 1
+        one_hot[position] = 1
         return one_hot
     if "dict" in layout:
         parts = [flatten(part, observation[key]) for key, part in layout["dict"].items()]
@@ -188,7 +194,10 @@ class Task:
 
     def reward(self, reward: Any) -> float:
         """A reward as a float; stops the run if it is not finite."""
-        value = float(reward)
+        try:
+            value = float(np.asarray(reward, dtype=np.float64).item())
+        except (TypeError, ValueError) as error:
+            raise RunStopped(f"{self.id} gave a reward that is no number ({reward!r})") from error
         if not abs(value) < MAX_REWARD:
             raise RunStopped(f"{self.id} gave a non-finite reward ({value})")
         return value
@@ -259,7 +268,7 @@ def register(env_id: str) -> None:
 def missing_package(env_id: str, error: Exception) -> str:
     text = f"{error} {error.__cause__ or ''}"
     for package, extra in EXTRAS.items():
-        if package.lower() in text.lower():
+        if package.lower() in text.lower() and importlib.util.find_spec(package) is None:
             return f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'."
     return f"Cannot import what {env_id} needs: {first_line(error)}."
 

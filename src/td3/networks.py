@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
 import torch
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from td3.seeding import Stream
+from td3.seeding import Stream, Streams, fresh_seed
 
 ALIGNMENT = 16  # numbers; layers start on a cache line, whatever their size
 
@@ -47,8 +47,10 @@ class Network(nn.Module):
         self.weights = nn.ParameterList(views[0::2])
         self.biases = nn.ParameterList(views[1::2])
 
-    def initialize(self, streams: Sequence[Stream]) -> None:
+    def initialize(self, streams: Sequence[Stream] | None) -> None:
         """Draw agent k's weights from stream k: uniform within 1/√fan_in, as `nn.Linear` does."""
+        if streams is None:
+            streams = [Streams.from_seed(fresh_seed()).init for _ in range(self.rows[0])]
         with torch.no_grad():
             for agent, stream in enumerate(streams):
                 for weight, bias in zip(self.weights, self.biases, strict=True):
@@ -86,10 +88,20 @@ class Network(nn.Module):
         """A copy with memory of its own."""
         copy = cast("Self", self.like(self.rows[0]))
         copy.flat.copy_(self.flat)
-        return copy
+        return copy.requires_grad_(next(self.parameters()).requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.clone()  # the default would tear the parameters off `flat`
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """What `.to`, `.cuda` and `.double` call; parameters stay views of `flat`."""
+        flat = fn(self.flat)
+        for parameter, view in zip(self.parameters(), self.views(flat).values(), strict=True):
+            parameter.data = view
+        self.flat = flat
+        for name, buffer in self.named_buffers():
+            setattr(self, name, fn(buffer))
+        return self
 
     def like(self, agents: int) -> "Network":
         """A new network of the same shape for `agents` agents."""
@@ -110,11 +122,13 @@ class Actor(Network):
         hidden_sizes: Sequence[int] = (400, 300),
         *,
         agents: int = 1,
+        streams: Sequence[Stream] | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__((agents,), (state_dim, *hidden_sizes, action_dim), dtype, device)
         self.arguments = (state_dim, action_dim, max_action, tuple(hidden_sizes))
+        self.initialize(streams)
         self.max_action: Tensor
         self.register_buffer(
             "max_action", torch.as_tensor(max_action, dtype=dtype, device=device), persistent=False
@@ -127,7 +141,8 @@ class Actor(Network):
         return action if state.dim() == 3 else action.squeeze(0)
 
     def like(self, agents: int) -> "Actor":
-        return Actor(*self.arguments, agents=agents, dtype=self.flat.dtype, device=self.flat.device)
+        kind = {"dtype": self.flat.dtype, "device": self.flat.device}
+        return Actor(*self.arguments, agents=agents, streams=(), **kind)
 
 
 class Critic(Network):
@@ -144,11 +159,13 @@ class Critic(Network):
         hidden_sizes: Sequence[int] = (400, 300),
         *,
         agents: int = 1,
+        streams: Sequence[Stream] | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__((agents, 2), (state_dim + action_dim, *hidden_sizes, 1), dtype, device)
         self.arguments = (state_dim, action_dim, tuple(hidden_sizes))
+        self.initialize(streams)
 
     def forward(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Both values of each (state, action), each (agents, batch, 1); one agent: (batch, 1)."""

@@ -1,5 +1,7 @@
 """Adam along the agent axis."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -23,20 +25,47 @@ class Adam(torch.optim.Optimizer):
         super().__init__(network.parameters(), {"lr": lr, "betas": betas, "eps": eps})
         self.network = network
         self.gradient = torch.zeros_like(network.flat)
-        self.places = list(network.views(self.gradient).values())
         self.mean = torch.zeros_like(network.flat)
         self.square = torch.zeros_like(network.flat)
         # float64: 1 - 0.999**count loses four digits in float32 when count is small.
         self.count = torch.zeros(network.rows[0], dtype=torch.float64, device=network.flat.device)
+        self.publish()
+
+    def publish(self) -> None:
+        """Show gradients and moments per parameter, under the names of PyTorch's own Adam."""
+        self.places = list(self.network.views(self.gradient).values())
+        means, squares = self.network.views(self.mean), self.network.views(self.square)
+        for name, parameter in self.network.named_parameters():
+            self.state[parameter] = {
+                "step": self.count,
+                "exp_avg": means[name],
+                "exp_avg_sq": squares[name],
+            }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what another optimizer's `state_dict` gave."""
+        super().load_state_dict(state_dict)
+        loaded = [dict(self.state[parameter]) for parameter in self.network.parameters()]
+        self.publish()
+        for parameter, theirs in zip(self.network.parameters(), loaded, strict=True):
+            for name, tensor in self.state[parameter].items():
+                tensor.copy_(theirs[name])
 
     def share(self, agent: int, network: Network) -> "Adam":
         """The optimizer of one agent, on the same memory."""
-        group = self.param_groups[0]
-        member = Adam(network, group["lr"], group["betas"], group["eps"])
         rows = slice(agent, agent + 1)
-        member.mean, member.square = self.mean[rows], self.square[rows]
-        member.count = self.count[rows]
-        return member
+        return self.over(network, self.mean[rows], self.square[rows], self.count[rows])
+
+    def clone(self, network: Network) -> "Adam":
+        """A copy for a copy of the network."""
+        return self.over(network, self.mean.clone(), self.square.clone(), self.count.clone())
+
+    def over(self, network: Network, mean: Tensor, square: Tensor, count: Tensor) -> "Adam":
+        group = self.param_groups[0]
+        other = Adam(network, group["lr"], group["betas"], group["eps"])
+        other.mean, other.square, other.count = mean, square, count
+        other.publish()
+        return other
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]

@@ -83,6 +83,14 @@ class ReplayBuffer:
         state, next_state, action, reward, done = (
             np.asarray(part, dtype=np.float64).reshape(self.agents, -1) for part in transition
         )
+        widths = {
+            "next_state": (next_state, state.shape[1]),
+            "reward": (reward, 1),
+            "done": (done, 1),
+        }
+        for name, (part, width) in widths.items():
+            if part.shape[1] != width:
+                raise ValueError(f"{name} has {part.shape[1]} numbers per agent instead of {width}")
         self.add_rows(
             np.arange(self.agents), np.hstack([state, action, next_state, reward, done]),
             state.shape[1], action.shape[1],
@@ -131,10 +139,12 @@ class ReplayBuffer:
 
     def member(self, agent: int) -> "ReplayBuffer":
         """One agent's ring as a buffer of its own, on the same memory and stream."""
+        if self.rows is None:
+            raise ValueError("there is no ring to share before the first transition")
         one = copy.copy(self)
         one.agents, one.streams = 1, self.streams[agent : agent + 1]
         one.added = self.added[agent : agent + 1]
-        one.rows = None if self.rows is None else self.rows[agent : agent + 1]
+        one.rows = self.rows[agent : agent + 1]
         return one
 
     def sample(self, batch_size: int) -> tuple[NDArray[np.floating], ...]:

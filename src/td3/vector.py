@@ -68,7 +68,7 @@ class Vectorized:
         if self.mode == AutoresetMode.SAME_STEP:
             next_states = next_states.copy()
             for index in np.flatnonzero(over):
-                next_states[index] = self.task.observation(infos["final_obs"][index])
+                next_states[index] = self.checked(infos["final_obs"][index], index, time)
         elif self.mode == AutoresetMode.NEXT_STEP:
             self.resetting = over
         elif over.any():
@@ -79,13 +79,14 @@ class Vectorized:
 
     def flat(self, observations: Any, time: int) -> NDArray[np.float32]:
         """Every environment's observation as one row."""
-        rows = []
-        for index, observation in enumerate(iterate(self.vector.observation_space, observations)):
-            try:
-                rows.append(self.task.observation(observation))
-            except RunStopped as error:
-                raise located(error, index, time) from error
-        return np.stack(rows)
+        each = enumerate(iterate(self.vector.observation_space, observations))
+        return np.stack([self.checked(observation, index, time) for index, observation in each])
+
+    def checked(self, observation: Any, index: int, time: int) -> NDArray[np.float32]:
+        try:
+            return self.task.observation(observation)
+        except RunStopped as error:
+            raise located(error, index, time) from error
 
     def checked_reward(self, reward: float, index: int, time: int) -> float:
         try:

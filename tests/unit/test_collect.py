@@ -315,6 +315,7 @@ def test_exploration_adds_gaussian_noise_and_stays_in_range() -> None:
     assert (top == 1.0).mean() == pytest.approx(0.5, abs=0.05)
     assert bottom.min() == -1.0
     assert len(np.unique(middle)) > 3900
+    assert len(np.unique(collector.explore_around(0 * chosen))) == 3  # each with noise of its own
 
 
 def slot(kind: str = "Scripted", seed: int = 0, remake_every: int = NEVER) -> Slot:
