@@ -130,26 +130,29 @@ class TD3:
             limit = self.actor.max_action
             next_action = (next_action + smoothing).clamp(-limit, limit)
 
-            # Step 7: both target critics value that action.
-            target_q1, target_q2 = self.critic_target(next_state, next_action)
+            # Step 7: both target critics value it: the targets, because the online critics would
+            # move with every step they take towards their own opinion.
+            next_q1, next_q2 = self.critic_target(next_state, next_action)
 
             # Step 8: keep the smaller. Maximising over noisy values picks the overestimated ones;
             # the minimum of two errs on the safe side.
-            target_q = torch.minimum(target_q1, target_q2)
+            next_q = torch.minimum(next_q1, next_q2)
 
             # Step 9: the Bellman target. Nothing follows a terminal state. Under no_grad, it is a
             # constant for the critics: detached.
-            target_q = reward + (1 - done) * discount * target_q
+            target_q = reward + (1 - done) * discount * next_q
 
-        # Step 10: both critics value the action that was taken.
+        # Step 10: both critics value the stored action, not the actor's: only what came of that
+        # one was seen.
         current_q1, current_q2 = self.critic(state, action)
 
-        # Step 11: the two mean squared errors, added; a mean per agent, summed over agents, so
-        # that no agent's gradient depends on another.
+        # Step 11: the two mean squared errors, added: each critic gets its own gradient from one
+        # loss. One loss per agent, so that no agent's gradient depends on another.
         critic_loss = mean_squared_error(current_q1, target_q)
         critic_loss = critic_loss + mean_squared_error(current_q2, target_q)
 
-        # Step 12: the critics step towards the target.
+        # Step 12: the critics step towards the target, on every update: the actor can only climb
+        # what they have learnt.
         self.critic_optimizer.zero_grad()
         critic_loss.sum().backward()
         self.critic_optimizer.step()
@@ -166,10 +169,11 @@ class TD3:
             self.actor_optimizer.step()
             actor_loss = actor_loss.detach()
 
-            # Step 14: the actor target moves a little towards the actor.
+            # Step 14: the actor target follows slowly, for the Bellman target is built on it
+            # (step 5) and the critics need it to hold still.
             polyak(self.actor_target, self.actor, tau)
 
-            # Step 15: the critic targets move a little towards the critics.
+            # Step 15: the critic targets follow slowly, for the same reason (step 7).
             polyak(self.critic_target, self.critic, tau)
 
         self.updates += 1
@@ -203,6 +207,8 @@ class TD3:
 
     def member(self, agent: int) -> "TD3":
         """One agent of several as an agent of its own, on the same memory and streams."""
+        if self.agents == 1:
+            return self
         one = copy.copy(self)
         one.agents, one.smooth = 1, self.smooth[agent : agent + 1]
         one.actor, one.critic = self.actor.share(agent), self.critic.share(agent)

@@ -156,6 +156,13 @@ def prune(run: Path) -> None:
             remove(file)
 
 
+def forget_after(run: Path, step: int) -> None:
+    """Remove damaged or half-written checkpoints, lest they be counted among the kept ones."""
+    for folder in (run / "checkpoints").iterdir():
+        if not folder.name.isdigit() or int(folder.name) > step:
+            remove(folder)
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         return unsealed((folder / MANIFEST).read_bytes())

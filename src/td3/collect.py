@@ -33,7 +33,7 @@ class Environments(Protocol):
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps: ...
     def snapshot(self) -> Arrays: ...
-    def restore(self, arrays: Arrays) -> str: ...
+    def restore(self, arrays: Arrays) -> tuple[list[int], str]: ...
     def close(self) -> None: ...
 
 
@@ -92,12 +92,20 @@ class Slot:
         self.actions = list(arrays["actions"])
         self.resets = arrays["resets"].tolist()
         resets = set(self.resets)
+        position = 0
         self.state = self.environment.reset(seed=self.seed)
         for position, action in enumerate(self.actions, start=1):
-            self.state, *_ = self.environment.step(action)
+            self.state, _, terminated, truncated = self.environment.step(action)
+            if (terminated or truncated) != (position in resets):
+                break  # it does not repeat itself: what follows would be another story
             if position in resets:
                 self.state = self.environment.reset()
-        return self.state.tobytes() == arrays["state"].tobytes()
+        if self.state.tobytes() == arrays["state"].tobytes() and position == len(self.actions):
+            return True
+        self.environment.close()
+        self.environment = Environment(self.config)
+        self.start(self.made_at)
+        return False
 
 
 def located(error: RunStopped, index: int, time: int) -> RunStopped:
@@ -135,8 +143,8 @@ class InProcess:
             for key, array in slot.snapshot().items()
         }
 
-    def restore(self, arrays: Arrays) -> str:
-        """Bring every environment back; returns why that was not exact, or nothing."""
+    def restore(self, arrays: Arrays) -> tuple[list[int], str]:
+        """Bring every environment back; returns those that began anew instead, and why."""
         strayed = [
             index
             for index, slot in enumerate(self.slots)
@@ -145,11 +153,10 @@ class InProcess:
             )
         ]
         self.states = np.stack([slot.state for slot in self.slots])
-        if not strayed:
-            return ""
-        return (
-            f"{self.task.id} did not repeat itself: environment "
-            f"{', '.join(map(str, strayed))} came to another state from the same seed and actions"
+        which = ", ".join(map(str, strayed))
+        return strayed, (
+            f"{self.task.id} did not repeat itself: environment {which} came to another state "
+            "from the same seed and actions, and began a new episode"
         )
 
     def close(self) -> None:
@@ -211,7 +218,8 @@ class Collector:
         states = self.environments.states
         steps = self.environments.step(actions, time)
         rewards = self.reward_scale * steps.rewards
-        parts = [states, actions, steps.next_states, rewards[:, None], steps.terminated[:, None]]
+        parts: list[NDArray[Any]] = [states, steps.next_states, actions]
+        parts += [rewards[:, None], steps.terminated[:, None]]
         with np.errstate(over="ignore"):
             rows = np.hstack(parts).astype(np.float32)
         if not np.isfinite(rows).all():
@@ -231,6 +239,7 @@ class Collector:
 
     def restore(self, arrays: Arrays) -> str:
         lives = {k.removeprefix("env."): v for k, v in arrays.items() if k.startswith("env.")}
-        if lives:  # otherwise the environments begin new episodes
-            self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
-        return self.environments.restore(lives)
+        self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
+        anew, reason = self.environments.restore(lives)
+        self.returns[anew], self.lengths[anew] = 0, 0
+        return reason if anew else ""

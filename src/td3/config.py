@@ -1,14 +1,14 @@
 """What a run is asked to do: frozen dataclasses, TOML files, recipes.
 
-Each field is followed by its docstring: what it means, its unit, and the value in the TD3 paper's
-published code where there is one. Help texts and documentation are made from these.
+Each field is followed by its docstring: what it means, its unit, and the value in the TD3 authors'
+code (and in their paper, where it differs). Help texts and documentation are made from these.
 """
 
 import dataclasses
+import numbers
 import tomllib
-import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -28,15 +28,15 @@ class EnvironmentConfig:
     kwargs: dict[str, Value] = field(default_factory=dict)
     """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
     count: int = 1
-    """Environments per agent, stepped in turn; paper: 1."""
+    """Environments per agent, stepped in turn; authors' code: 1."""
     vectorization: Literal["own", "sync", "async", "vector_entry_point"] = "own"
     """How environments are stepped: own (in this process, exact resume) or by gymnasium.make_vec
     in one of its modes (a resumed run then starts new episodes)."""
     normalize_observations: bool = False
-    """Scale observations by their running mean and deviation; paper: off."""
+    """Scale observations by their running mean and deviation; authors' code: off."""
     reward_scale: float = 1.0
     """Factor on the rewards that the agent learns from (evaluation shows the true ones);
-    paper: 1."""
+    authors' code: 1."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +44,24 @@ class AgentConfig:
     """The networks and the update (steps 2 to 15)."""
 
     hidden_sizes: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of actor and critics; paper: 256 256 (article: 400 300)."""
+    """Widths of the hidden layers of actor and critics; authors' code: 256 256 (paper: 400 300)."""
     actor_learning_rate: float = 3e-4
-    """Adam's step size for the actor; paper: 3e-4."""
+    """Adam's step size for the actor; authors' code: 3e-4."""
     critic_learning_rate: float = 3e-4
-    """Adam's step size for the critics; paper: 3e-4."""
+    """Adam's step size for the critics; authors' code: 3e-4."""
     batch_size: int = 256
-    """Transitions per update; paper: 256 (article: 100)."""
+    """Transitions per update; authors' code: 256 (paper: 100)."""
     discount: float = 0.99
-    """Weight of the next step's value, gamma; paper: 0.99."""
+    """Weight of the next step's value, gamma; authors' code: 0.99."""
     tau: float = 0.005
-    """Share of the online network that a target takes over (steps 14, 15); paper: 0.005."""
+    """Share of the online network that a target takes over (steps 14, 15); authors' code: 0.005."""
     policy_noise: float = 0.2
-    """Deviation of the smoothing noise on target actions, in half action ranges; paper: 0.2."""
+    """Deviation of the smoothing noise on target actions, as a share of half the action range;
+    authors' code: 0.2."""
     noise_clip: float = 0.5
-    """Largest smoothing noise, in half action ranges; paper: 0.5."""
+    """Largest smoothing noise, as a share of half the action range; authors' code: 0.5."""
     policy_freq: int = 2
-    """Critic updates per actor update; paper: 2."""
+    """Critic updates per actor update; authors' code: 2."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +69,19 @@ class LoopConfig:
     """Acting, storing, updating."""
 
     steps: int = 1_000_000
-    """Environment steps per agent; paper: 1,000,000."""
+    """Environment steps per agent; authors' code: 1,000,000."""
     random_steps: int = 25_000
-    """First steps with uniformly random actions; paper: 25,000 (article: 10,000 or 1,000)."""
+    """First steps with uniformly random actions; authors' code: 25,000 (paper: 10,000 or 1,000)."""
     exploration_noise: float = 0.1
-    """Deviation of the Gaussian noise on actions, in half action ranges; paper: 0.1."""
+    """Deviation of the Gaussian noise on actions, as a share of half the action range;
+    authors' code: 0.1."""
     update: Literal["step", "episode"] = "step"
     """When to update: after each step once the random steps are over, or, as the walk-throughs
-    do, after each episode for as many updates as it had steps; paper: step (article: episode)."""
+    do, after each episode for as many updates as it had steps; authors' code: step."""
     updates_per_step: int = 1
-    """Updates for each environment step; paper: 1."""
+    """Updates for each environment step; authors' code: 1."""
     replay_size: int = 1_000_000
-    """Transitions that the replay ring holds, per agent; paper: 1,000,000."""
+    """Transitions that the replay ring holds, per agent; authors' code: 1,000,000."""
     log_every: int = 1_000
     """Steps between two training records in metrics.jsonl."""
 
@@ -89,12 +91,12 @@ class EvaluationConfig:
     """Noise-free episodes on seeds of their own."""
 
     every: int = 5_000
-    """Steps between evaluations; paper: 5,000."""
+    """Steps between evaluations; authors' code: 5,000."""
     episodes: int = 10
-    """Episodes per evaluation, on the same seeds each time; paper: 10."""
+    """Episodes per evaluation, on the same seeds each time; authors' code: 10."""
     max_steps: int = 10_000
     """An episode that has not ended by then is cut, so that a task without end can be evaluated;
-    paper: none, its tasks end after 1,000."""
+    authors' code: none, its tasks end after 1,000."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Config:
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     recipe: str = ""
-    """Recipe that these settings started from."""
+    """Recipe to start from: course, paper, quick, or a TOML file."""
     seed: int = 0
     """Seed of the first agent; the others count up from it."""
     seeds: int = 1
@@ -215,19 +217,50 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_convert(item, typing.get_args(hint)[0], key) for item in value)
     if origin is dict and isinstance(value, Mapping):
-        return dict(value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    plain = isinstance(hint, type) and not isinstance(hint, types.GenericAlias)
-    if plain and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
-        return value
+        return {str(name): _plain(item, f"{key}.{name}") for name, item in value.items()}
+    if hint in (bool, int, float, str):
+        plain = _plain(value, key)
+        if hint is float and type(plain) is int:
+            return float(plain)
+        if type(plain) is hint:
+            return plain
     name = getattr(hint, "__name__", str(hint))
     raise UserError(f"{key} must be {name}, not {value!r}.")
+
+
+def _plain(value: Any, key: str) -> Value:
+    """A value that TOML can hold; NumPy's numbers become Python's."""
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise UserError(f"{key} must be a number, a text or true or false, not {value!r}.")
 
 
 def to_dict(config: Config) -> dict[str, Any]:
     """The configuration as nested plain tables."""
     return dataclasses.asdict(config)
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Dotted name → (old, new) of every setting that differs between two nested tables."""
+    old, new = dict(dotted(before)), dict(dotted(after))
+    return {
+        key: (old.get(key), new.get(key))
+        for key in [*old, *(key for key in new if key not in old)]
+        if old.get(key) != new.get(key)
+    }
+
+
+def dotted(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its dotted name; lists as tuples, so that files and dataclasses agree."""
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, tuple(value) if isinstance(value, list) else value
 
 
 def to_toml(tables: Mapping[str, Any]) -> str:

@@ -21,8 +21,8 @@ import torch
 from td3 import run as runs
 from td3.config import EnvironmentConfig, Value, load_recipe
 from td3.environments import hushed, make, prepare_rendering
-from td3.errors import UserError
-from td3.inspection import Check, count, examine, first_line, read_spaces, refusal
+from td3.errors import UserError, first_line
+from td3.inspection import Check, count, examine, read_spaces, refusal
 from td3.memory import available_bytes, check_memory, gigabytes, ring_bytes
 from td3.rehearsal import Tick
 
@@ -92,11 +92,12 @@ def made(config: EnvironmentConfig) -> "gym.Env[Any, Any] | Check":
             warnings.simplefilter("ignore")  # heard again, and reported, when it is examined
             return make(config)
     except UserError as error:
-        if not isinstance(error.__cause__, ImportError | gym.error.DependencyNotInstalled):
+        cause = error.__cause__
+        if cause is None or isinstance(cause, TypeError | gym.error.UnregisteredEnv):
             raise
-        return refusal("environment", error)
-    except Exception as error:
-        problem = f"making it raises {type(error).__name__}: {first_line(error)}"
+        if isinstance(cause, ImportError | gym.error.DependencyNotInstalled):
+            return refusal("environment", error)
+        problem = f"making it raises {type(cause).__name__}: {first_line(cause)}"
         advice = "Mend the environment, or pass it what it needs with --environment.kwargs."
         backend = os.environ.get("MUJOCO_GL")
         if backend and re.search(r"MUJOCO_GL|gl[A-Z]", problem):

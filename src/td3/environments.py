@@ -20,7 +20,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.errors import RunStopped, UserError, nearest
+from td3.errors import RunStopped, UserError, first_line, nearest
 
 # id contains → (module that registers it, extra that installs it)
 SIMULATORS = {
@@ -212,15 +212,21 @@ class Environment:
         self.task = Task.of(config.id, self.env.observation_space, self.env.action_space)
 
     def reset(self, seed: int | None = None) -> Observation:
-        with hushed(self.task.id):
-            observation, _ = self.env.reset(seed=seed)
+        try:
+            with hushed(self.task.id):
+                observation, _ = self.env.reset(seed=seed)
+        except Exception as error:
+            raise raised(self.task.id, error) from error
         return self.task.observation(observation)
 
     def step(self, action: NDArray[np.floating]) -> tuple[Observation, float, bool, bool]:
         """(observation, reward, terminated, truncated); terminated ends all value, truncated
         only ends the recording."""
         scaled = self.task.bounds.scale(action)
-        observation, reward, terminated, truncated, _ = self.env.step(scaled)
+        try:
+            observation, reward, terminated, truncated, _ = self.env.step(scaled)
+        except Exception as error:
+            raise raised(self.task.id, error) from error
         state = self.task.observation(observation)
         return state, self.task.reward(reward), bool(terminated), bool(truncated)
 
@@ -273,10 +279,9 @@ def missing_package(env_id: str, error: Exception) -> str:
     return f"Cannot import what {env_id} needs: {first_line(error)}."
 
 
-def first_line(error: Exception) -> str:
-    """What an error says, short enough for a sentence."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+def raised(env_id: str, error: Exception) -> RunStopped:
+    """A simulator's own exception, as one that ends the run in order."""
+    return RunStopped(f"{env_id} raised {type(error).__name__}: {first_line(error)}")
 
 
 def prepare_rendering() -> None:

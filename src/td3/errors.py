@@ -9,10 +9,16 @@ class UserError(Exception):
 
 
 class RunStopped(Exception):
-    """Training cannot go on (a simulator gave NaN, the networks diverged). Nothing was lost."""
+    """Training cannot go on (a simulator gave NaN, the networks diverged); checkpoints are kept."""
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """A hint such as ` Did you mean 'paper'?`, or nothing where no candidate is near."""
     matches = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.5)
     return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, short enough for a sentence."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

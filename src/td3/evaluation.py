@@ -10,6 +10,7 @@ from torch import Tensor
 
 from td3.config import EnvironmentConfig, EvaluationConfig
 from td3.environments import Environment
+from td3.errors import UserError
 from td3.seeding import Streams
 
 Act = Callable[[Tensor], Tensor]
@@ -25,6 +26,8 @@ class Evaluation:
 
 def episode_seeds(seed: int, episodes: int) -> list[int]:
     """The seeds of an agent's evaluation episodes: fixed, and apart from those it trains on."""
+    if seed < 0:
+        raise UserError(f"A seed must be 0 or more, not {seed}.")
     return [int(s) for s in Streams.from_seed(seed).eval.integers(2**31, size=episodes)]
 
 

@@ -1,4 +1,4 @@
-"""The only place that writes, renames and removes files of a run, so that one place can be trusted.
+"""Everything that a run must not lose is written here, so that one place can be trusted.
 
 A file or folder is written beside its final name, flushed to disk, and renamed. After a crash at
 any moment there is the old one or the new one.
@@ -6,10 +6,14 @@ any moment there is the old one or the new one.
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from td3.errors import UserError
 
 TEMPORARY = ".writing-"
 
@@ -75,3 +79,32 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+class JsonLines:
+    """Appends records to a file, one JSON object per line."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("ab")
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        self.file.write(json.dumps(record).encode() + b"\n")
+        self.file.flush()
+
+    def length(self) -> int:
+        """Bytes so far, all of them on disk."""
+        os.fsync(self.file.fileno())
+        return self.file.tell()
+
+    def truncate(self, length: int) -> None:
+        """Forget what came after a checkpoint."""
+        if self.file.tell() < length:
+            raise UserError(
+                f"{self.file.name} has {self.file.tell()} bytes, but {length} when the checkpoint "
+                "was written; put the whole file back to continue this run."
+            )
+        self.file.truncate(length)
+        self.file.seek(length)
+
+    def close(self) -> None:
+        self.file.close()

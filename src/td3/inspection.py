@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
 from td3.environments import Task, action_bounds, observation_layout
-from td3.errors import UserError
+from td3.errors import UserError, first_line
 from td3.rehearsal import (
     SEED,
     Seen,
@@ -171,7 +171,7 @@ def check_time_limit(env: gym.Env[Any, Any], seen: Seen) -> Check:
         return Check(
             "time limit", "warning",
             f"none, and no episode ended in {count(seen.steps, 'step')}",
-            "Register it with max_episode_steps=…: an evaluation waits for its episodes to end.",
+            "Register it with max_episode_steps=…, or set --evaluation.max-steps.",
         )  # fmt: skip
     return Check("time limit", "ok", "none of Gymnasium's; the environment ends episodes itself")
 
@@ -293,11 +293,6 @@ def check_remarks(remarks: list[str]) -> list[Check]:
         )
         for remark in dict.fromkeys(plain)
     ]
-
-
-def first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def count(amount: int, what: str) -> str:

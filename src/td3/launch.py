@@ -12,6 +12,7 @@ from td3 import run as runs
 from td3.config import Config, check, from_dict, load_recipe
 from td3.environments import Environment
 from td3.errors import RunStopped, UserError
+from td3.files import remove
 from td3.integrations import tracker
 from td3.memory import check_memory
 from td3.metrics import Sink
@@ -41,7 +42,10 @@ def train(
         settings["loop"] = {**settings.get("loop", {}), "steps": settings.pop("steps")}
     if environment:
         settings["environment"] = {**settings.get("environment", {}), "id": environment}
-    folder, _ = start(from_dict(settings, default=load_recipe(recipe)), Path(run) if run else None)
+    config = from_dict(settings, default=load_recipe(recipe))
+    folder, code = start(config, Path(run) if run else None)
+    if code:
+        raise KeyboardInterrupt  # saved, but whoever called may be in a loop over runs
     return folder
 
 
@@ -52,17 +56,27 @@ def start(
     config = dataclasses.replace(check(config), device=str(pick_device(config.device)))
     refuse_early(config)
     folder = runs.create(config, folder)
-    with prepared(config, folder, display) as training:
-        return folder, execute(training, "start")
+    try:
+        with prepared(config, folder, display) as training:
+            return folder, execute(training, "start")
+    except UserError:
+        if not (folder / "metrics.jsonl").exists():  # refused before it began
+            remove(folder)
+        raise
 
 
-def resume(folder: Path, steps: int | None = None, display: Display | None = None) -> int:
+def resume(
+    folder: Path,
+    steps: int | None = None,
+    display: Display | None = None,
+    device: str | None = None,
+) -> int:
     """Continue a run from its newest valid checkpoint, on to `steps` if given."""
     config, origin = runs.read_config(folder)
     if steps is not None:
-        loop = dataclasses.replace(config.loop, steps=steps)
-        config = check(dataclasses.replace(config, loop=loop))
-    pick_device(config.device)
+        config = dataclasses.replace(config, loop=dataclasses.replace(config.loop, steps=steps))
+    device = str(pick_device(device or config.device))
+    config = check(dataclasses.replace(config, device=device))
     refuse_early(config)
     with prepared(config, folder, display) as training:
         remarks = training.restore()
@@ -73,6 +87,8 @@ def resume(folder: Path, steps: int | None = None, display: Display | None = Non
             )
         runs.rewrite(folder, config, origin)
         remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
+        for sink in training.sinks:
+            sink.write({"kind": "resumed", "step": training.step, "best": training.best})
         for remark in remarks:
             training.run.event("warning", step=training.step, message=remark)
             if display:
@@ -109,10 +125,11 @@ def execute(training: Training, event: str) -> int:
     try:
         with StopRequest() as stop:
             training.loop(stop)
-    except RunStopped as error:
+    except (RunStopped, OSError) as error:
         training.run.event("stop", step=training.step, message=str(error))
+        what = str(error) if isinstance(error, RunStopped) else f"Cannot write: {error}"
         raise RunStopped(
-            f"{error}; training stopped, and all until step {training.saved_at:,} is saved."
+            f"{what}; training stopped, and all until step {training.saved_at:,} is saved."
         ) from error
     training.run.event("stop" if stop.requested else "finish", step=training.step)
     return stop.exit_code
@@ -123,4 +140,10 @@ def pick_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("There is no CUDA device here; use --device cpu or auto.")
-    return torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UserError(f"There is no device {name!r}; use cpu, cuda or auto.") from error
+    if device.index is not None and device.index >= torch.cuda.device_count():
+        raise UserError(f"There is no {name}: this machine has {torch.cuda.device_count()} GPUs.")
+    return device

@@ -32,12 +32,17 @@ def available_bytes() -> int | None:
 def check_memory(config: Config, state_dim: int, action_dim: int) -> None:
     """Refuse a ring that is larger than the memory."""
     needed, free = ring_bytes(config, state_dim, action_dim), available_bytes()
+    where = "memory"
+    if config.device.startswith("cuda"):
+        import torch
+
+        free, where = torch.cuda.mem_get_info(config.device)[0], "GPU memory"
     if free is not None and needed > SHARE * free:
         fitting = int(SHARE * free / needed * config.loop.replay_size)
         raise UserError(
             f"The replay ring needs {gigabytes(needed)} ({config.seeds} × "
-            f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} are free; "
-            f"use --loop.replay-size {fitting} or fewer seeds."
+            f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of {where} "
+            f"are free; use --loop.replay-size {fitting} or fewer seeds."
         )
 
 

@@ -1,10 +1,7 @@
 """Numbers out of training: the only place where tensors become floats, and where they go."""
 
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -124,27 +121,3 @@ def evaluation_record(
         "lengths": lengths.tolist(),
         "best": best,
     }
-
-
-class JsonLines:
-    """Appends records to a file, one JSON object per line."""
-
-    def __init__(self, path: Path) -> None:
-        self.file = path.open("ab")
-
-    def write(self, record: Record) -> None:
-        self.file.write(json.dumps(record).encode() + b"\n")
-        self.file.flush()
-
-    def length(self) -> int:
-        """Bytes so far, all of them on disk."""
-        os.fsync(self.file.fileno())
-        return self.file.tell()
-
-    def truncate(self, length: int) -> None:
-        """Forget what came after a checkpoint."""
-        self.file.truncate(length)
-        self.file.seek(length)
-
-    def close(self) -> None:
-        self.file.close()

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from td3.networks import Network
+from td3.agent_axis import Network
 
 
 class Adam(torch.optim.Optimizer):
@@ -28,7 +28,7 @@ class Adam(torch.optim.Optimizer):
         self.mean = torch.zeros_like(network.flat)
         self.square = torch.zeros_like(network.flat)
         # float64: 1 - 0.999**count loses four digits in float32 when count is small.
-        self.count = torch.zeros(network.rows[0], dtype=torch.float64, device=network.flat.device)
+        self.count = torch.zeros(network.agents, dtype=torch.float64, device=network.flat.device)
         self.publish()
 
     def publish(self) -> None:
@@ -74,10 +74,13 @@ class Adam(torch.optim.Optimizer):
         for place, parameter in zip(self.places, group["params"], strict=True):
             place.copy_(parameter.grad)
         self.count += 1
-        per_agent = (-1, *[1] * (self.gradient.dim() - 1))
-        correction = ((1 - beta2**self.count).sqrt() / (1 - beta1**self.count)).view(per_agent)
-        eps = (group["eps"] * (1 - beta2**self.count).sqrt()).view(per_agent)
         self.mean.lerp_(self.gradient, 1 - beta1)
         self.square.mul_(beta2).addcmul_(self.gradient, self.gradient, value=1 - beta2)
-        change = self.mean / (self.square.sqrt() + eps.to(self.mean.dtype))
-        self.network.flat -= change.mul_((group["lr"] * correction).to(self.mean.dtype))
+        mean_hat = self.mean / self.per_agent(1 - beta1**self.count)
+        square_hat = self.square / self.per_agent(1 - beta2**self.count)
+        rate = group["lr"] * torch.ones_like(self.count)
+        self.network.flat -= self.per_agent(rate) * mean_hat / (square_hat.sqrt_() + group["eps"])
+
+    def per_agent(self, numbers: Tensor) -> Tensor:
+        """One number per agent, shaped to meet that agent's parameters."""
+        return numbers.to(self.mean.dtype).view(-1, *[1] * (self.mean.dim() - 1))

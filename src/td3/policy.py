@@ -1,7 +1,7 @@
 """A trained policy on its own: what is needed to act, and nothing more.
 
-`agent-0.safetensors` holds the actor (and the observation statistics, if there are any);
-`agent-0.json` says how to use it. Neither can run code.
+`agent-0.safetensors` holds the actor, the observation statistics if there are any, and in its
+header a card that says how to use them. It cannot run code.
 """
 
 import json
@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load, save
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from td3.agent import TD3
 from td3.config import EnvironmentConfig
 from td3.environments import ActionBounds, Task, flatten, layout_size
-from td3.errors import UserError, nearest
+from td3.errors import UserError, first_line, nearest
 from td3.files import digest, replace_file
 from td3.networks import Actor
 from td3.normalize import Normalizer
@@ -92,17 +93,20 @@ def policy_card(
     }
 
 
-def save_policy(agent: TD3, card: Mapping[str, Any], stem: Path) -> None:
-    """Write agent 0 of `agent` as `stem.safetensors` and `stem.json`."""
-    tensors = {f"actor.{k}": v.contiguous() for k, v in agent.actor.state_dict().items()}
+def save_policy(agent: TD3, card: Mapping[str, Any], path: Path) -> None:
+    """Write agent 0 of `agent` with its card, in one file."""
+    tensors = {f"actor.{k}": v.cpu().contiguous() for k, v in agent.actor.state_dict().items()}
     if agent.normalizer:
         found = agent.normalizer.state_dict().items()
         tensors |= {f"normalizer.{k}": v.contiguous() for k, v in found}
-    weights = save({name: tensor.cpu() for name, tensor in tensors.items()})
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(stem.with_suffix(".safetensors"), weights)
-    text = json.dumps({**card, "sha256": digest(weights)}, indent=2) + "\n"
-    replace_file(stem.with_suffix(".json"), text.encode())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({**card, "sha256": checksum(tensors)})
+    replace_file(path, save(tensors, metadata={"card": text}))
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """Of all numbers, in the order of their names."""
+    return digest(b"".join(tensors[name].numpy().tobytes() for name in sorted(tensors)))
 
 
 def load_policy(run: str | Path, agent: int | None = None) -> Policy:
@@ -117,35 +121,36 @@ def load_policy(run: str | Path, agent: int | None = None) -> Policy:
 def policies_of(path: Path, agent: int | None = None) -> list[Policy]:
     """The best policies of all agents of a run, or of one agent."""
     if path.suffix == ".safetensors":
-        return [read_policy(path.with_suffix(""))]
+        return [read_policy(path)]
     folder = path / "policy" if (path / "policy").is_dir() else path
     if not folder.is_dir():
         raise UserError(f"{path} does not exist.{nearest(str(path), siblings(path))}")
-    cards = sorted(folder.glob("agent-*.json"), key=lambda card: (len(card.stem), card.stem))
+    files = sorted(folder.glob("agent-*.safetensors"), key=lambda f: (len(f.stem), f.stem))
     if agent is not None:
-        cards = [card for card in cards if card.stem == f"agent-{agent}"]
-    if not cards:
+        files = [file for file in files if file.stem == f"agent-{agent}"]
+    if not files:
         whose = f"agent {agent}" if agent is not None else "any agent"
         raise UserError(f"No policy of {whose} in {path}; is it a run that was evaluated once?")
-    return [read_policy(card.with_suffix("")) for card in cards]
+    return [read_policy(file) for file in files]
 
 
 def siblings(path: Path) -> list[str]:
     return [str(other) for other in path.parent.glob("*") if other.is_dir()]
 
 
-def read_policy(stem: Path) -> Policy:
-    """One policy from `stem.safetensors` and `stem.json`."""
+def read_policy(path: Path) -> Policy:
+    """One policy from its file."""
     try:
-        card = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-        weights = stem.with_suffix(".safetensors").read_bytes()
-    except (OSError, ValueError) as error:
-        raise UserError(f"Cannot read the policy {stem}: {error}.") from error
+        with safe_open(path, framework="pt") as file:
+            card = json.loads((file.metadata() or {}).get("card", "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, ValueError, SafetensorError) as error:
+        raise UserError(f"Cannot read the policy {path}: {first_line(error)}.") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
-        raise UserError(f"{stem}.json is not a policy card of format {FORMAT}.")
-    if card.get("sha256") != digest(weights):
-        raise UserError(f"{stem}.safetensors is not the file that {stem.name}.json describes.")
+        raise UserError(f"{path} is not a policy of format {FORMAT}.")
+    if card.get("sha256") != checksum(tensors):
+        raise UserError(f"The policy {path} is damaged: it fails its checksum.")
     try:
-        return Policy(card, load(weights), stem.name)
+        return Policy(card, tensors, path.stem)
     except Exception as error:
-        raise UserError(f"The policy {stem} does not fit its card: {error}.") from error
+        raise UserError(f"The policy {path} does not fit its card: {first_line(error)}.") from error

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from td3.seeding import Stream, Streams, as_seeds
 
-FIELDS = ("state", "action", "next_state", "reward", "done")
-
 
 class Batch(NamedTuple):
     """Transitions, in the order of the walk-throughs. Each tensor is (agents, batch, width)."""
@@ -92,14 +90,14 @@ class ReplayBuffer:
             if part.shape[1] != width:
                 raise ValueError(f"{name} has {part.shape[1]} numbers per agent instead of {width}")
         self.add_rows(
-            np.arange(self.agents), np.hstack([state, action, next_state, reward, done]),
+            np.arange(self.agents), np.hstack([state, next_state, action, reward, done]),
             state.shape[1], action.shape[1],
         )  # fmt: skip
 
     def add_rows(
         self, agents: NDArray[np.int64], rows: NDArray[np.floating], state_dim: int, action_dim: int
     ) -> None:
-        """Store rows (in the column order of FIELDS); row i belongs to agent `agents[i]`."""
+        """Store rows (columns in the order of Batch); row i belongs to agent `agents[i]`."""
         if self.rows is None:
             self.allocate(state_dim, action_dim)
         assert self.rows is not None
@@ -133,9 +131,8 @@ class ReplayBuffer:
         offsets = np.arange(self.agents, dtype=np.int64)[:, None] * self.capacity
         flat = torch.from_numpy((indices + offsets).ravel()).to(self.device)
         rows = self.rows.flatten(0, 1).index_select(0, flat).view(*indices.shape, -1)
-        s, a = self.state_dim, self.action_dim
-        state, action, next_state, reward, done = rows.split((s, a, s, 1, 1), dim=-1)
-        return Batch(state, next_state, action, reward, done)
+        widths = (self.state_dim, self.state_dim, self.action_dim, 1, 1)
+        return Batch(*rows.split(widths, dim=-1))
 
     def member(self, agent: int) -> "ReplayBuffer":
         """One agent's ring as a buffer of its own, on the same memory and stream."""

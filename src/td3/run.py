@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,7 @@ from typing import Any
 
 from td3.config import Config, from_dict, read_toml, to_dict, to_toml
 from td3.errors import UserError, nearest
-from td3.files import replace_file
-from td3.metrics import JsonLines
+from td3.files import JsonLines, replace_file
 
 PACKAGES = ("td3", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "pybullet", "Box2D")
 
@@ -33,10 +33,6 @@ class Run:
         self.events = JsonLines(folder / "events.jsonl")
 
     @property
-    def policy(self) -> Path:
-        return self.folder / "policy"
-
-    @property
     def metrics(self) -> Path:
         return self.folder / "metrics.jsonl"
 
@@ -44,8 +40,8 @@ class Run:
         """Note what happened and when."""
         self.events.write({"time": round(time.time(), 3), "event": event, **facts})
 
-    def policy_stem(self, agent: int) -> Path:
-        return self.policy / f"agent-{agent}"
+    def policy_file(self, agent: int) -> Path:
+        return self.folder / "policy" / f"agent-{agent}.safetensors"
 
 
 def versions() -> dict[str, str]:
@@ -61,11 +57,14 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, str]:
     """The machine, in the words that make its arithmetic comparable."""
-    return {
+    found = {
         "processor": processor(),
         "cores": str(os.cpu_count()),
         "system": f"{platform.system()} {platform.machine()}",
     }
+    if torch := sys.modules.get("torch"):  # a tool that only reads runs does without
+        found |= {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
+    return found
 
 
 def processor() -> str:
@@ -92,7 +91,7 @@ def create(config: Config, folder: Path | None) -> Path:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists and is not an empty folder; name another with --run.")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=folder.is_dir())
         tables = to_dict(config) | {"versions": versions(), "machine": machine()}
         replace_file(folder / "config.toml", to_toml(tables).encode())
     except OSError as error:
@@ -120,13 +119,20 @@ def unused(folder: Path) -> Path:
 
 def read_config(folder: Path) -> tuple[Config, dict[str, str]]:
     """The configuration of an existing run, and the versions and machine it was started with."""
-    if not (folder / "config.toml").is_file():
-        siblings = [str(c.parent) for c in folder.parent.glob("*/config.toml")]
-        what = "holds no run (no config.toml)" if folder.is_dir() else "does not exist"
-        raise UserError(f"{folder} {what}.{nearest(str(folder), siblings)}")
-    tables = read_toml(folder / "config.toml")
+    tables = read_tables(folder)
     origin = {**tables.pop("versions", {}), **tables.pop("machine", {})}
     return from_dict(tables), origin
+
+
+def read_tables(folder: Path) -> dict[str, Any]:
+    """The tables of a run's config.toml, or why this is not a run."""
+    if not (folder / "config.toml").is_file():
+        what = "holds no run (no config.toml)" if folder.is_dir() else "does not exist"
+        hint = nearest(str(folder), (str(c.parent) for c in folder.parent.glob("*/config.toml")))
+        if any(folder.glob("*/config.toml")):
+            hint = f" It holds runs: name one of them, or {folder}/* for all."
+        raise UserError(f"{folder} {what}.{hint}")
+    return read_toml(folder / "config.toml")
 
 
 def differences(origin: dict[str, str]) -> list[str]:
@@ -135,7 +141,7 @@ def differences(origin: dict[str, str]) -> list[str]:
     return [
         f"{name} was {origin[name]}, is {now.get(name, 'missing')}"
         for name in origin
-        if name not in ("td3", "cores") and now.get(name) != origin[name]
+        if name != "cores" and now.get(name) != origin[name]
     ]
 
 

@@ -13,8 +13,6 @@ import numpy as np
 
 Stream = np.random.Generator
 
-BIT_GENERATOR = "PCG64"
-
 
 @dataclass(frozen=True)
 class Streams:

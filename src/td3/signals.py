@@ -3,8 +3,25 @@
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+SHOW_CURSOR = b"\x1b[?25h"  # the progress display hides it
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Processes started in here do not get a Ctrl-C of the terminal's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 class StopRequest:
@@ -24,9 +41,12 @@ class StopRequest:
         return 128 + self.signal if self.signal else 0
 
     def notice(self, number: int, frame: FrameType | None) -> None:
+        # os.write: a handler may interrupt a print, and must not print through the same buffer.
         if self.signal:
+            os.write(2, SHOW_CURSOR if os.isatty(2) else b"")
             os._exit(128 + number)
         self.signal = number
+        os.write(2, b"Stopping: finishing this step and saving. Ctrl-C again leaves at once.\n")
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():

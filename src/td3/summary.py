@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from td3.config import read_toml
-from td3.errors import UserError, nearest
+from td3.errors import UserError
+from td3.run import read_tables
 
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
@@ -162,14 +162,7 @@ def read_run(folder: Path) -> RunSummary:
 
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.toml"
-    if not path.is_file():
-        missing = "it has no config.toml" if folder.is_dir() else "there is no such folder"
-        siblings = (config.parent.name for config in folder.parent.glob("*/config.toml"))
-        hint = nearest(folder.name, siblings)
-        if any(folder.glob("*/config.toml")):
-            hint = f" It holds runs: name one of them, or {folder}/* for all."
-        raise UserError(f"{folder} is not a run: {missing}.{hint}")
-    config = read_toml(path)
+    config = read_tables(folder)
     environment = config.get("environment")
     if not isinstance(environment, dict) or not isinstance(environment.get("id"), str):
         raise UserError(f"{path} names no environment: [environment] id is missing.")

@@ -1,7 +1,9 @@
 """The loop: environments → collect → replay → update → evaluate → checkpoint."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +13,22 @@ from torch import Tensor
 
 from td3 import run as runs
 from td3.agent import TD3
-from td3.checkpoint import newest_checkpoint, save_checkpoint
+from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
 from td3.collect import Collector, Ended, Environments, InProcess
-from td3.config import Config
-from td3.errors import RunStopped
+from td3.config import Config, changes, to_dict
+from td3.errors import RunStopped, UserError
 from td3.evaluation import episode_seeds, evaluate
-from td3.metrics import Interval, JsonLines, Record, Sink, diverged, evaluation_record
+from td3.files import JsonLines
+from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.policy import policy_card, save_policy
 from td3.replay import ReplayBuffer
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
 from td3.vector import Vectorized
+
+# Settings that fix the shape or the meaning of what a checkpoint holds.
+SHAPES = ("agent.hidden_sizes", "loop.replay_size", "seed", "seeds")
 
 
 class Training:
@@ -184,9 +190,9 @@ class Training:
         facts = {key: record[key] for key in ("step", "seed", "mean_return", "std_return")}
         facts["episodes"] = self.config.evaluation.episodes
         facts["versions"] = runs.versions()
-        member = self.agent.member(agent) if self.agent.agents > 1 else self.agent
+        member = self.agent.member(agent)
         card = policy_card(member, self.environments.task, self.config.environment, facts)
-        save_policy(member, card, self.run.policy_stem(agent))
+        save_policy(member, card, self.run.policy_file(agent))
 
     def write(self, record: Record) -> None:
         self.metrics.write(record)
@@ -218,12 +224,14 @@ class Training:
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
                 raise RunStopped(
-                    f"{name} is no longer finite at step {self.step}; nothing of it was saved"
+                    f"An agent diverged: {name} is no longer finite at step {self.step}; "
+                    "try a smaller learning rate or reward_scale"
                 )
         facts = {
             "step": self.step,
             "best": [float(b) if np.isfinite(b) else None for b in self.best],
             "metrics_bytes": self.metrics.length(),
+            "config": to_dict(self.config),
             "streams": {name: stream_state(s) for name, s in self.moving_streams().items()},
         }
         self.segments = save_checkpoint(
@@ -235,8 +243,11 @@ class Training:
         """Go back to the newest valid checkpoint; returns remarks, such as why not exactly."""
         checkpoint = newest_checkpoint(self.run.folder, self.replay)
         if checkpoint is None:
+            if last_step(self.run.metrics) > self.config.checkpoint.every:
+                raise UserError(f"{self.run.folder} has no checkpoints; it cannot be continued.")
             self.metrics.truncate(0)
             return []
+        remarks = [*checkpoint.rejected, *self.changed(checkpoint.facts["config"])]
         groups: dict[str, dict[str, Tensor]] = {"agent": {}, "interval": {}, "collector": {}}
         for name, tensor in checkpoint.tensors.items():
             part, _, key = name.partition("/")
@@ -251,12 +262,37 @@ class Training:
         self.segments = checkpoint.segments
         self.step = self.saved_at = checkpoint.step
         self.clock = (time.monotonic(), self.step)
-        return [*checkpoint.rejected, *([f"not exact: {strayed}"] if strayed else [])]
+        forget_after(self.run.folder, self.step)
+        return remarks + ([f"not exact: {strayed}"] if strayed else [])
+
+    def changed(self, before: dict[str, Any]) -> list[str]:
+        """Settings that are not what they were; refuses those that the saved state depends on."""
+        found = changes(before, to_dict(self.config))
+        for key, (old, new) in found.items():
+            if key in SHAPES or key.startswith("environment."):
+                raise UserError(
+                    f"{key} was {old} when {self.run.folder} was saved and is now {new}; "
+                    "put it back in config.toml, or start a new run."
+                )
+        ignored = ("loop.steps", "track")
+        return [
+            f"not exact: {key} was {old}, is {new}"
+            for key, (old, new) in found.items()
+            if key not in ignored
+        ]
 
     def close(self) -> None:
         self.environments.close()
         self.metrics.close()
         self.run.events.close()
+
+
+def last_step(metrics: Path) -> int:
+    """The step of the last whole record, 0 where there is none."""
+    for line in reversed(metrics.read_bytes().splitlines()):
+        with suppress(ValueError, KeyError, TypeError):
+            return int(json.loads(line)["step"])
+    return 0
 
 
 def make_environments(config: Config, streams: list[Stream]) -> Environments:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from td3.collect import Arrays, Steps, located
 from td3.config import EnvironmentConfig
-from td3.environments import Task, first_line, hushed, register
-from td3.errors import RunStopped, UserError
+from td3.environments import Task, hushed, raised, register
+from td3.errors import RunStopped, UserError, first_line
 from td3.seeding import Stream
+from td3.signals import shielded
 
 
 class Vectorized:
@@ -45,12 +46,13 @@ class Vectorized:
         register(config.id)
         kwargs: dict[str, Any] = dict(config.kwargs)
         try:
-            vector = gym.make_vec(
-                config.id,
-                num_envs=len(streams),
-                vectorization_mode=config.vectorization,
-                **kwargs,
-            )
+            with shielded():  # a Ctrl-C is for this process, which will close its workers
+                vector = gym.make_vec(
+                    config.id,
+                    num_envs=len(streams),
+                    vectorization_mode=config.vectorization,
+                    **kwargs,
+                )
         except (gym.error.Error, TypeError, ValueError) as error:
             reason = first_line(error)
             raise UserError(
@@ -60,7 +62,10 @@ class Vectorized:
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
         scaled = np.stack([self.task.bounds.scale(action) for action in actions])
-        observations, rewards, terminated, truncated, infos = self.vector.step(scaled)
+        try:
+            observations, rewards, terminated, truncated, infos = self.vector.step(scaled)
+        except Exception as error:
+            raise raised(self.task.id, error) from error
         over = terminated | truncated
         real = ~self.resetting
         next_states = self.flat(observations, time)
@@ -68,7 +73,7 @@ class Vectorized:
         if self.mode == AutoresetMode.SAME_STEP:
             next_states = next_states.copy()
             for index in np.flatnonzero(over):
-                next_states[index] = self.checked(infos["final_obs"][index], index, time)
+                next_states[index] = self.checked(infos["final_obs"][index], int(index), time)
         elif self.mode == AutoresetMode.NEXT_STEP:
             self.resetting = over
         elif over.any():
@@ -97,9 +102,10 @@ class Vectorized:
     def snapshot(self) -> Arrays:
         return {}
 
-    def restore(self, arrays: Arrays) -> str:
+    def restore(self, arrays: Arrays) -> tuple[list[int], str]:
         self.start()
-        return "vector environments cannot be brought back; they began new episodes"
+        everyone = list(range(self.vector.num_envs))
+        return everyone, "vector environments cannot be brought back; they began new episodes"
 
     def close(self) -> None:
         self.vector.close()

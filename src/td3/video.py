@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from td3.environments import Environment, first_line
-from td3.errors import UserError
+from td3.environments import Environment
+from td3.errors import UserError, first_line
 from td3.evaluation import episode_seeds
 from td3.policy import Policy, load_policy
 
@@ -35,7 +35,10 @@ def film(
     if out is None:
         folder = run if run.is_dir() else run.parent
         out = folder / "videos" / policy.name
-    out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot write to {out.parent}: {error.strerror}.") from error
     environment = Environment(policy.environment, render_mode="rgb_array")
     follow(environment)
     fps = frames_per_second(environment)
@@ -45,7 +48,7 @@ def film(
             frames += play(policy, environment, episode_seed, limit=int(seconds * fps))
     finally:
         environment.close()
-    mp4, gif = out.with_suffix(".mp4"), out.with_suffix(".gif")
+    mp4, gif = (out.with_name(out.name + ending) for ending in (".mp4", ".gif"))
     write_mp4(mp4, frames, fps)
     write_gif(gif, frames, fps)
     return [mp4, gif]

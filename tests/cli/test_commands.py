@@ -42,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_train_leaves_a_complete_run_folder(run: Path) -> None:
     for part in (
         "config.toml", "metrics.jsonl", "events.jsonl", "checkpoints/000000400/manifest.json",
-        "policy/agent-0.safetensors", "policy/agent-0.json", "policy/agent-1.safetensors",
+        "policy/agent-0.safetensors", "policy/agent-1.safetensors",
     ):  # fmt: skip
         assert (run / part).is_file(), part
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

@@ -108,7 +108,9 @@ def test_another_library_version_is_labelled(tmp_path: Path) -> None:
 
 def test_a_ring_larger_than_memory_is_refused_with_the_sizes(tmp_path: Path) -> None:
     config = tiny(loop={"replay_size": 10**13})
-    with pytest.raises(UserError, match=r"needs 360000\.0 GB .* but only [\d.]+ GB are free"):
+    with pytest.raises(
+        UserError, match=r"needs 360000\.0 GB .* but only [\d.]+ GB of memory are free"
+    ):
         start(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     check_memory(tiny(), 3, 1)

@@ -6,7 +6,7 @@ import torch
 from reference import Layers, ReferenceTD3
 
 from td3.agent import TD3
-from td3.networks import Network
+from td3.agent_axis import Network
 from td3.replay import Batch
 
 STATE, ACTION, BATCH = 5, 3, 32

@@ -166,7 +166,7 @@ class Oracle:
         reward = reward_of(self.episode, self.time, taken)
         self.episode_return += reward
         terminated = self.time == length and end in "tb"
-        self.rows.append([*state, action, *self.state, reward_scale * reward, float(terminated)])
+        self.rows.append([*state, *self.state, action, reward_scale * reward, float(terminated)])
         if self.time == length:
             self.ended.append((self.episode_return, length))
             if mode == AutoresetMode.NEXT_STEP:
@@ -223,7 +223,7 @@ def test_no_row_crosses_an_episode_and_done_means_terminated(mode: AutoresetMode
     ends = []
     for time in range(1, 80):
         _, rows, ended = collector.step(np.zeros((3, 1), dtype=np.float32), time)
-        for mark, episode, step, _, _, *after, _, done in rows:
+        for mark, episode, step, _, *after, _, _, done in rows:
             assert [mark, episode, step + 1] == after[:3]
             length, end = episode_of(SCRIPT.split(), int(mark), int(episode))
             assert bool(done) == (step + 1 == length and end in "tb")
@@ -239,7 +239,7 @@ def test_an_environment_that_reuses_its_array_is_stored_rightly() -> None:
     collector = Collector(environments, 1, [], 0.0)
     for time in range(1, 40):
         _, rows, _ = collector.step(np.zeros((2, 1), dtype=np.float32), time)
-        for mark, episode, step, _, _, *after, _, _ in rows:
+        for mark, episode, step, _, *after, _, _, _ in rows:
             assert [mark, episode, step + 1] == after[:3]
     environments.close()
 

@@ -1,12 +1,12 @@
 """A policy file acts as the agent did, and cannot be mistaken for another."""
 
-import json
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import td3
 from td3.config import EnvironmentConfig
@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> tuple[td3.TD3, Path]:
         agent.normalizer.observe(np.zeros(1, dtype=np.int64), states)
     environment = Environment(config)
     card = policy_card(agent, environment.task, config, {"mean_return": -1.0})
-    save_policy(agent, card, tmp_path / "run" / "policy" / "agent-0")
+    save_policy(agent, card, tmp_path / "run" / "policy" / "agent-0.safetensors")
     return agent, tmp_path / "run"
 
 
@@ -62,28 +62,35 @@ def test_it_is_found_by_run_folder_or_file(saved: tuple[td3.TD3, Path], way: str
 
 def test_the_best_agent_is_loaded_unless_another_is_named(saved: tuple[td3.TD3, Path]) -> None:
     agent, run = saved
-    card = json.loads((run / "policy/agent-0.json").read_text())
-    save_policy(agent, {**card, "mean_return": 5.0}, run / "policy" / "agent-1")
+    card = td3.load_policy(run).card
+    save_policy(agent, {**card, "mean_return": 5.0}, run / "policy" / "agent-1.safetensors")
     assert td3.load_policy(run).name == "agent-1"
     assert td3.load_policy(run, agent=0).name == "agent-0"
     with pytest.raises(UserError, match="No policy of agent 7"):
         td3.load_policy(run, agent=7)
 
 
-def test_weights_of_another_policy_are_refused(saved: tuple[td3.TD3, Path]) -> None:
+def test_a_damaged_policy_is_refused(saved: tuple[td3.TD3, Path]) -> None:
     _, run = saved
-    weights = run / "policy/agent-0.safetensors"
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    with pytest.raises(UserError, match=r"is not the file that agent-0\.json describes"):
+    path = run / "policy/agent-0.safetensors"
+    whole = path.read_bytes()
+    for position in (0, 20, len(whole) // 2, len(whole) - 1):
+        data = bytearray(whole)
+        data[position] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(UserError) as caught:
+            td3.load_policy(run)
+        assert "\n" not in str(caught.value)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="Cannot read the policy"):
         td3.load_policy(run)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', "\x80"])
-def test_a_broken_card_is_one_sentence(saved: tuple[td3.TD3, Path], text: str) -> None:
+@pytest.mark.parametrize("card", ["", "[]", "{}", '{"format": 99}', '{"format": 1}'])
+def test_a_broken_card_is_one_sentence(saved: tuple[td3.TD3, Path], card: str) -> None:
     _, run = saved
-    (run / "policy/agent-0.json").write_text(text, encoding="latin-1")
+    path = run / "policy/agent-0.safetensors"
+    save_file(load_file(path), path, metadata={"card": card})
     with pytest.raises(UserError) as caught:
         td3.load_policy(run)
     assert "\n" not in str(caught.value)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import td3
-from td3.replay import FIELDS, ReplayBuffer, row_width
+from td3.replay import Batch, ReplayBuffer, row_width
 from td3.seeding import stream_state
 
 STATE, ACTION = 3, 2
@@ -244,7 +244,7 @@ def wrong(part: str, width: int) -> Transition:
     return tuple(parts.values())  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("part", FIELDS)
+@pytest.mark.parametrize("part", Batch._fields)
 @pytest.mark.parametrize("change", [-1, 1])
 def test_a_part_of_the_wrong_width_is_refused(part: str, change: int) -> None:
     width = {"state": STATE, "next_state": STATE, "action": ACTION}.get(part, 1)

@@ -211,7 +211,7 @@ def test_run_that_has_only_begun(tmp_path: Path) -> None:
 def test_what_is_not_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
     make_run(tmp_path / "cheetah-paper", [])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"no such folder.*'cheetah-paper'"):
+    with pytest.raises(UserError, match=r"does not exist.*cheetah-paper'"):
         report.read_run(tmp_path / "cheeta-paper")
     with pytest.raises(UserError, match=r"no config\.toml"):
         report.read_run(tmp_path / "empty")

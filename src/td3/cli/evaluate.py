@@ -14,6 +14,7 @@ class Arguments:
     """Play noise-free episodes with the best policy of each agent of a run.
 
     td3 evaluate runs/my-run --episodes 100
+
     td3 evaluate runs/my-run/policy/agent-0.safetensors --json
     """
 

@@ -59,6 +59,9 @@ class Display:
     def write(self, record: Record) -> None:
         if record["kind"] == "remark":
             self.console.print(f"[yellow]![/] {record['message']}", soft_wrap=True)
+        elif record["kind"] == "resumed":
+            self.best = dict(enumerate(record["best"]))
+            self.bar.update(self.task, completed=record["step"])
         elif record["kind"] == "evaluation":
             self.take_evaluation(record)
         else:

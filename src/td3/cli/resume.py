@@ -12,13 +12,16 @@ class Arguments:
     """Continue a run from its newest valid checkpoint, to the numbers it would have had.
 
     td3 resume runs/my-run
-    td3 resume runs/my-run --steps 2000000           go on beyond what was first asked
+
+    td3 resume runs/my-run --steps 2000000  # go on beyond what was first asked
     """
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Run folder."""
     steps: int | None = None
     """New total of environment steps per agent."""
+    device: str | None = None
+    """Go on with another device; the result is then not exact."""
     show: bool = False
     """When done, draw the learning curve and film the best policy."""
     quiet: bool = False
@@ -38,6 +41,6 @@ def run(arguments: Arguments) -> int:
         loop = dataclasses.replace(config.loop, steps=arguments.steps)
         config = dataclasses.replace(config, loop=loop)
     with display(config, quiet=arguments.quiet or arguments.json) as shown:
-        code = resume(arguments.folder, arguments.steps, shown)
+        code = resume(arguments.folder, arguments.steps, shown, arguments.device)
     finish(arguments.folder, code, arguments.show, arguments.quiet, arguments.json)
     return code

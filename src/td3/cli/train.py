@@ -19,9 +19,12 @@ from td3.errors import UserError
 class Arguments:
     """Train TD3 on any Gymnasium environment with continuous (Box) actions.
 
-    td3 train --recipe quick --show                  Pendulum in about a minute
-    td3 train HalfCheetah-v5 --seeds 3               the paper's settings, three seeds at once
-    td3 train AntBulletEnv-v0 --recipe course        the walk-throughs' settings
+    td3 train --recipe quick --show  # Pendulum in about a minute
+
+    td3 train HalfCheetah-v5 --seeds 3  # the paper's settings, three seeds at once
+
+    td3 train AntBulletEnv-v0 --recipe course  # the walk-throughs' settings
+
     td3 train my_package:MyEnv-v0 --agent.discount 0.98
     """
 
@@ -85,7 +88,7 @@ def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> N
         )
         return
     if code:
-        print(f"Stopped and saved. Continue with:  {program()} resume {folder}")
+        print(f"Stopped. Continue with:  {program()} resume {folder}")
         return
     if show:
         present(folder)
@@ -110,5 +113,15 @@ def present(folder: Path) -> None:
     from td3.report import plot, read_run
     from td3.video import film
 
-    for path in [*plot([read_run(folder)], folder / "plots" / "curve"), *film(folder)]:
-        print(f"Wrote {path}")
+    def curve() -> list[Path]:
+        return plot([read_run(folder)], folder / "plots" / "curve")
+
+    def video() -> list[Path]:
+        return film(folder)
+
+    for draw in (curve, video):
+        try:
+            for path in draw():
+                print(f"Wrote {path}")
+        except UserError as error:  # the training itself went well
+            print(f"! {error}")

@@ -15,6 +15,7 @@ class Arguments:
     """Film the best policy of a run, as mp4 and GIF. Works without a display.
 
     td3 video runs/my-run
+
     td3 video runs/my-run --agent 2 --episodes 3 --out walk
     """
 

@@ -3,22 +3,29 @@
 from pathlib import Path
 
 from td3.config import Config
+from td3.errors import UserError, first_line
 from td3.metrics import Sink
 
 
 def tracker(name: str, config: Config, folder: Path) -> Sink:
     """A sink by the name that `--track` takes."""
-    if name == "tensorboard":
-        from td3.integrations.tensorboard import TensorBoard
+    try:
+        if name == "tensorboard":
+            from td3.integrations.tensorboard import TensorBoard
 
-        return TensorBoard(folder)
-    from td3.integrations.wandb import WeightsAndBiases
+            return TensorBoard(folder)
+        from td3.integrations.wandb import WeightsAndBiases
 
-    return WeightsAndBiases(config, folder)
+        return WeightsAndBiases(config, folder)
+    except ImportError as error:
+        message = f"--track {name} needs an extra: pip install 'td3[{name}]'."
+        raise UserError(message) from error
+    except Exception as error:  # such as W&B without a key or a network
+        raise UserError(f"--track {name} could not start: {first_line(error)}.") from error
 
 
 def scalars(record: dict[str, object]) -> dict[str, float]:
-    """The plottable figures of a record, named by kind and, past the first seed, by seed."""
+    """The plottable figures of a record, named by kind and seed."""
     kind = record["kind"]
     return {
         f"{kind}/{name}/seed-{record['seed']}": float(value)

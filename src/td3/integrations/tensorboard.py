@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from td3.errors import UserError
+from torch.utils.tensorboard import SummaryWriter
+
 from td3.integrations import scalars
 from td3.metrics import Record
 
@@ -11,16 +12,14 @@ class TensorBoard:
     """Writes scalars below the run folder."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise UserError(
-                "--track tensorboard needs an extra: pip install 'td3[tensorboard]'."
-            ) from error
-        self.writer = SummaryWriter(str(folder / "tensorboard"))
+        self.folder = str(folder / "tensorboard")
+        self.writer = SummaryWriter(self.folder)
 
     def write(self, record: Record) -> None:
-        if "step" in record:
+        if record["kind"] == "resumed":  # steps after it are about to come again
+            self.writer.close()
+            self.writer = SummaryWriter(self.folder, purge_step=record["step"] + 1)
+        elif "step" in record:
             for name, value in scalars(record).items():
                 self.writer.add_scalar(name, value, record["step"])
 

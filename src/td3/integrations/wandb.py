@@ -1,9 +1,11 @@
 """Metrics for Weights & Biases. Without a network: WANDB_MODE=offline."""
 
+import secrets
 from pathlib import Path
 
+import wandb
+
 from td3.config import Config, to_dict
-from td3.errors import UserError
 from td3.integrations import scalars
 from td3.metrics import Record
 
@@ -12,13 +14,14 @@ class WeightsAndBiases:
     """Logs one W&B run below the run folder."""
 
     def __init__(self, config: Config, folder: Path) -> None:
-        try:
-            import wandb
-        except ImportError as error:
-            raise UserError("--track wandb needs an extra: pip install 'td3[wandb]'.") from error
+        identity = folder / "wandb-id"  # so that a resumed run goes on in the same place
+        if not identity.exists():
+            identity.write_text(secrets.token_hex(8), encoding="utf-8")
         self.run = wandb.init(
             project="td3",
             name=folder.name,
+            id=identity.read_text(encoding="utf-8"),
+            resume="allow",
             dir=str(folder),
             config=to_dict(config),
             settings=wandb.Settings(silent=True, console="off", disable_git=True),
@@ -28,7 +31,7 @@ class WeightsAndBiases:
         self.step = 0
 
     def write(self, record: Record) -> None:
-        if "step" not in record:
+        if record["kind"] not in ("train", "evaluation"):
             return
         if record["step"] != self.step:
             self.flush()
