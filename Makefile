@@ -7,6 +7,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+# Where to take torch from. On Linux the default build brings the GPU libraries, several gigabytes;
+# `make train TORCH="--index-url URL"` with the CPU index that pytorch.org names does without.
+TORCH ?=
 SOURCES := pyproject.toml constraints.txt
 
 .PHONY: train test learning lint clean
@@ -28,10 +32,9 @@ lint: $(VENV)/.test
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# torch first and pinned: an unpinned one brings several gigabytes of GPU libraries.
 $(VENV)/.train: $(VENV)/bin/python $(SOURCES)
 	@echo "Setting up $(VENV) …"
-	$(PIP) torch
+	$(PIP) torch $(TORCH)
 	$(PIP) -e '.[plot,video]'
 	@touch $@
 

@@ -56,17 +56,24 @@ def test_a_run_can_be_lengthened(tmp_path: Path) -> None:
     assert different(tmp_path / "long", tmp_path / "short") == []
 
 
-@pytest.mark.parametrize(("agents", "kills"), [(1, 7), (4, 3)])
-def test_kill_nine_at_random_moments(agents: int, kills: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "agents", "steps", "kills"),
+    [("Pendulum-v1", 1, 6000, 20), ("HalfCheetah-v5", 4, 1500, 4)],
+)
+def test_kill_nine_at_random_moments(
+    task: str, agents: int, steps: int, kills: int, tmp_path: Path
+) -> None:
     """Checkpoints every 20 steps: many of the kills fall into the writing of one."""
-    config = tiny(checkpoint={"every": 20}, loop={"steps": 3000}, seeds=agents)
+    config = tiny(
+        environment={"id": task}, loop={"steps": steps}, checkpoint={"every": 20}, seeds=agents
+    )
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     train_in_pieces(config, whole, [])
     rng = random.Random(agents)
     process = begin(config, killed)
     wait_for(killed / "checkpoints", process)
     for _ in range(kills):
-        time.sleep(rng.uniform(0.0, 0.6))
+        time.sleep(rng.uniform(0.0, 0.4))
         process.kill()
         process.communicate()
         process = resume(killed)

@@ -1,0 +1,182 @@
+"""What happens to a run folder when something else goes wrong."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from run_tools import command, different, flags, tiny, train_in_pieces
+
+from td3 import checkpoint
+from td3.errors import RunStopped, UserError
+from td3.launch import resume, start
+
+
+class Moody(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
+    """Ends when it likes, seeded or not, and refuses to go on after its end."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    chance = np.random.default_rng(0)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.over = False
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        assert not self.over, "stepped after its end"
+        self.over = bool(self.chance.random() < 0.05)
+        return np.zeros(1, np.float32), 1.0, self.over, False, {}
+
+
+class Raising(Moody):
+    def step(self, action: Any) -> Any:
+        raise ZeroDivisionError("the simulator\nfell over")
+
+
+gym.register("Moody-v0", entry_point=Moody)
+gym.register("Raising-v0", entry_point=Raising)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    train_in_pieces(tiny(loop={"steps": 300}), tmp_path / "run", [])
+    return tmp_path / "run"
+
+
+def test_a_run_without_its_checkpoints_is_not_begun_anew(run: Path) -> None:
+    metrics = (run / "metrics.jsonl").read_bytes()
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(UserError, match="has no checkpoints; it cannot be continued"):
+        resume(run, steps=400)
+    assert (run / "metrics.jsonl").read_bytes() == metrics
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(run: Path, tmp_path: Path) -> None:
+    early = tmp_path / "early"
+    shutil.copytree(run, early)
+    shutil.rmtree(early / "checkpoints")
+    shutil.rmtree(early / "replay")
+    lines = (early / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    (early / "metrics.jsonl").write_bytes(lines[0] + lines[1][:20])
+    assert resume(early) == 0
+    assert different(run, early) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key"),
+    [
+        ("hidden_sizes = [16, 16]", "hidden_sizes = [8, 8]", "agent.hidden_sizes"),
+        ("seeds = 1", "seeds = 2", "seeds"),
+        ("replay_size = 400", "replay_size = 100", "loop.replay_size"),
+        ("log_every = 70", "log_every = 0", "loop.log_every"),
+        ("reward_scale = 1.0", "reward_scale = 2.0", "environment.reward_scale"),
+    ],
+)
+def test_settings_that_no_longer_fit_are_named(
+    run: Path, before: str, after: str, key: str
+) -> None:
+    settings = run / "config.toml"
+    assert before in settings.read_text()
+    settings.write_text(settings.read_text().replace(before, after))
+    with pytest.raises(UserError, match=key):
+        resume(run, steps=400)
+
+
+def test_a_setting_changed_on_purpose_is_labelled(run: Path) -> None:
+    settings = run / "config.toml"
+    settings.write_text(settings.read_text().replace("tau = 0.005", "tau = 0.01"))
+    assert resume(run, steps=400) == 0
+    assert "not exact: agent.tau was 0.005, is 0.01" in (run / "events.jsonl").read_text()
+
+
+def test_a_damaged_checkpoint_does_not_push_out_a_good_one(run: Path) -> None:
+    (run / "checkpoints/000000300/state.safetensors").write_bytes(b"")
+    (run / "checkpoints/.writing-000000400").mkdir()
+    assert resume(run, steps=350) == 0
+    left = sorted(folder.name for folder in (run / "checkpoints").iterdir())
+    assert left == ["000000300", "000000350"]
+    for name in left:
+        checkpoint.read_manifest(run / "checkpoints" / name)
+        assert (run / "checkpoints" / name / "state.safetensors").stat().st_size > 1000
+
+
+def test_metrics_that_were_cut_are_not_padded(run: Path) -> None:
+    (run / "metrics.jsonl").write_bytes(b"")
+    with pytest.raises(UserError, match="put the whole file back"):
+        resume(run, steps=400)
+
+
+def test_a_failed_write_keeps_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = checkpoint.write_durably
+
+    def full_disk(path: Path, chunks: Any) -> Any:
+        if "000000200" in str(path):
+            raise OSError(28, "No space left on device", str(path))
+        return original(path, chunks)
+
+    monkeypatch.setattr(checkpoint, "write_durably", full_disk)
+    with pytest.raises(RunStopped, match=r"No space left on device.*until step 100 is saved"):
+        start(tiny(), tmp_path / "run")
+    monkeypatch.undo()
+    train_in_pieces(tiny(), tmp_path / "whole", [])
+    assert resume(tmp_path / "run") == 0
+    assert different(tmp_path / "whole", tmp_path / "run") == []
+
+
+def test_an_environment_that_ends_otherwise_is_labelled_not_stepped_on(tmp_path: Path) -> None:
+    config = tiny(environment={"id": "Moody-v0"}, checkpoint={"every": 1000})
+    remarks = train_in_pieces(config, tmp_path / "run", [333])
+    assert len(remarks) == 1
+    assert remarks[0].startswith("not exact: Moody-v0 did not repeat itself")
+
+
+def test_a_simulator_that_raises_ends_the_run_in_order(tmp_path: Path) -> None:
+    config = tiny(environment={"id": "Raising-v0"})
+    with pytest.raises(RunStopped) as caught:
+        start(config, tmp_path / "run")
+    assert "Raising-v0 raised ZeroDivisionError: the simulator;" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_ctrl_c_reaches_workers_of_a_vector_in_order(tmp_path: Path) -> None:
+    """A terminal sends Ctrl-C to the whole process group."""
+    config = tiny(
+        environment={"vectorization": "async", "count": 2},
+        loop={"steps": 50_000}, checkpoint={"every": 100_000},
+    )  # fmt: skip
+    process = subprocess.Popen(
+        command("train", *flags(config), "--run", str(tmp_path / "run"), "--quiet"),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    events = tmp_path / "run" / "events.jsonl"
+    deadline = time.monotonic() + 60
+    while not (events.exists() and "progress" in events.read_text()):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, problem = process.communicate(timeout=60)
+    assert process.returncode == 130, problem.decode()
+    assert b"Traceback" not in problem
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 1
+
+
+def test_a_tracker_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
+    environment = {**os.environ, "WANDB_MODE": "online", "WANDB_API_KEY": "", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        command("train", *flags(tiny()), "--run", str(tmp_path / "run"), "--track", "wandb"),
+        env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "--track wandb could not start" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
