@@ -6,7 +6,6 @@ the other in the same round, and a figure is the median over the rounds with its
 
 import dataclasses
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -336,25 +335,7 @@ def take_note() -> dict[str, Any]:
     return {
         "machine": runs.machine() | {"gpu": gpu},
         "versions": runs.versions(),
-        "commit": commit(),
+        "commit": runs.commit(),
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
-
-
-def commit() -> str | None:
-    """The commit that this code is, where it runs from a checkout; '+' says it was changed."""
-    folder = Path(__file__).parent
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    try:
-        # An installed copy may lie inside somebody else's checkout, but is not tracked there.
-        git("ls-files", "--error-unmatch", "__init__.py")
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", ".") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None

@@ -7,10 +7,12 @@ checkpoints/ replay/ policy/ videos/ plots/
 """
 
 import fcntl
+import functools
 import importlib.metadata
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -47,12 +49,34 @@ class Run:
 def versions() -> dict[str, str]:
     """Versions of what the result depends on, of those that are installed."""
     found = {"python": platform.python_version()}
+    if checkout := commit():
+        found["commit"] = checkout
     for package in PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+@functools.cache
+def commit() -> str | None:
+    """The commit of this code, where it runs from a checkout; '+' says that it was changed since."""
+    folder = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    try:
+        # An installed copy may lie inside somebody else's checkout, but is not tracked there.
+        git("ls-files", "--error-unmatch", "__init__.py")
+        newest = git("log", "-1", "--format=%H", "--", ".")
+        return newest + ("+" if git("status", "--porcelain", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def machine() -> dict[str, str]:
