@@ -61,7 +61,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def commit() -> str | None:
-    """The commit of this code, where it runs from a checkout; '+' says that it was changed since."""
+    """The commit of this code, if it runs from a checkout; '+' says that it was changed since."""
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str:
