@@ -33,7 +33,7 @@ usage: td3 COMMAND [OPTIONS]      (td3 COMMAND --help explains each)
 
 First steps:
   td3 train --recipe quick --show          Pendulum in about a minute, with curve and video
-  td3 train HalfCheetah-v5 --seeds 3       the paper's settings, three seeds side by side
+  td3 train HalfCheetah-v5 --seeds 3       the authors' settings, three seeds side by side
   td3 doctor HalfCheetah-v5                is everything in place?
 """
 

@@ -21,7 +21,7 @@ class Arguments:
 
     td3 train --recipe quick --show  # Pendulum in about a minute
 
-    td3 train HalfCheetah-v5 --seeds 3  # the paper's settings, three seeds at once
+    td3 train HalfCheetah-v5 --seeds 3  # the authors' settings, three seeds at once
 
     td3 train AntBulletEnv-v0 --recipe course  # the walk-throughs' settings
 
