@@ -67,9 +67,8 @@ class TD3:
         }
         self.actor = Actor(state_dim, action_dim, max_action, hidden_sizes, **many)
         self.critic = Critic(state_dim, action_dim, hidden_sizes, **many)
-        self.actor_target = self.actor.clone().requires_grad_(False)
-        self.actor_target.max_action = self.actor.max_action
-        self.critic_target = self.critic.clone().requires_grad_(False)
+        self.actor_target = copy.deepcopy(self.actor).requires_grad_(False)
+        self.critic_target = copy.deepcopy(self.critic).requires_grad_(False)
         self.actor_optimizer = Adam(self.actor, actor_learning_rate)
         self.critic_optimizer = Adam(self.critic, critic_learning_rate)
 
@@ -165,7 +164,7 @@ class TD3:
             # actor's gradient is computed; the critics stay as they are.
             actor_loss = -self.critic.Q1(state, self.actor(state)).mean(dim=(1, 2))
             self.actor_optimizer.zero_grad()
-            actor_loss.sum().backward(inputs=list(self.actor.parameters()))
+            actor_loss.sum().backward(inputs=[self.actor.flat])
             self.actor_optimizer.step()
             actor_loss = actor_loss.detach()
 
@@ -212,8 +211,8 @@ class TD3:
         one = copy.copy(self)
         one.agents, one.smooth = 1, self.smooth[agent : agent + 1]
         one.actor, one.critic = self.actor.share(agent), self.critic.share(agent)
-        one.actor_target = self.actor_target.share(agent).requires_grad_(False)
-        one.critic_target = self.critic_target.share(agent).requires_grad_(False)
+        one.actor_target = self.actor_target.share(agent)
+        one.critic_target = self.critic_target.share(agent)
         one.actor_optimizer = self.actor_optimizer.share(agent, one.actor)
         one.critic_optimizer = self.critic_optimizer.share(agent, one.critic)
         one.normalizer = self.normalizer.share(agent) if self.normalizer else None
@@ -223,8 +222,7 @@ class TD3:
     def __deepcopy__(self, memo: dict[int, Any]) -> "TD3":
         other = copy.copy(self)
         for name in ("actor", "critic", "actor_target", "critic_target"):
-            setattr(other, name, getattr(self, name).clone())
-        other.actor_target.max_action = other.actor.max_action
+            setattr(other, name, copy.deepcopy(getattr(self, name), memo))
         other.actor_optimizer = self.actor_optimizer.clone(other.actor)
         other.critic_optimizer = self.critic_optimizer.clone(other.critic)
         other.normalizer = copy.deepcopy(self.normalizer, memo)
@@ -234,22 +232,20 @@ class TD3:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything learnt, by name: networks, targets, Adam moments and counts."""
-        found: dict[str, Tensor] = {}
+        found = {"max_action": self.actor.max_action, "updates": torch.from_numpy(self.updates)}
         for name in ("actor", "critic"):
-            network = getattr(self, name)
+            network, target = getattr(self, name), getattr(self, f"{name}_target")
             optimizer = getattr(self, f"{name}_optimizer")
             for part, flat in (
-                (name, network.flat),
-                (f"{name}_target", getattr(self, f"{name}_target").flat),
+                (name, network.flat.detach()),
+                (f"{name}_target", target.flat),
                 (f"{name}_optimizer.mean", optimizer.mean),
                 (f"{name}_optimizer.square", optimizer.square),
             ):
-                found |= {f"{part}.{key}": view for key, view in network.views(flat).items()}
+                found |= {f"{part}.{key}": view for key, view in network.named_layers(flat).items()}
             found[f"{name}_optimizer.count"] = optimizer.count
         if self.normalizer:
             found |= {f"normalizer.{k}": v for k, v in self.normalizer.state_dict().items()}
-        found["updates"] = torch.from_numpy(self.updates)
-        found["max_action"] = self.actor.max_action
         return found
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
@@ -261,6 +257,7 @@ class TD3:
             raise ValueError("these tensors are of an agent of another shape")
         for name, tensor in mine.items():
             tensor.copy_(tensors[name])
+        self.actor_target.max_action.copy_(self.actor.max_action)
         if self.normalizer:
             self.normalizer.refresh()
 

@@ -1,24 +1,23 @@
 """The agent axis: many independent networks side by side, in one tensor."""
 
-import itertools
+import copy
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Self, cast
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from td3.seeding import Stream, Streams, fresh_seed
 
-ALIGNMENT = 16  # numbers; layers start on a cache line, whatever their size
-
 
 class Network(nn.Module):
-    """Layers for many independent networks side by side: the agent axis.
+    """Fully connected layers of many independent networks.
 
-    All parameters of one network are one row of `flat`, and a layer's weight and bias are views
-    into it. Hence a Polyak step or an Adam step is a few operations on one tensor, however many
-    layers and agents there are.
+    All numbers of one network are one row of `flat`, the only parameter; the layers are views of
+    it. Hence a gradient, an Adam step or a Polyak step is a few operations on one tensor, however
+    many layers and agents there are.
     """
 
     def __init__(
@@ -28,75 +27,58 @@ class Network(nn.Module):
         dtype: torch.dtype,
         device: torch.device | str,
     ) -> None:
+        """`leading`: (agents,) for one network each, or (agents, networks of each)."""
         super().__init__()
-        self.leading, self.agents = leading, leading[0]
-        shapes = [
+        self.leading, self.widths = leading, tuple(widths)
+        self.shapes = [
             shape
-            for fan_in, fan_out in itertools.pairwise(widths)
+            for fan_in, fan_out in pairwise(self.widths)
             for shape in ((fan_in, fan_out), (1, fan_out))
         ]
-        sizes = [math.ceil(math.prod(shape) / ALIGNMENT) * ALIGNMENT for shape in shapes]
-        self.flat = torch.zeros(*leading, sum(sizes), dtype=dtype, device=device)
-        parts = self.flat.split(sizes, dim=-1)
-        views = [
-            nn.Parameter(part[..., : math.prod(shape)].view(*leading, *shape))
-            for part, shape in zip(parts, shapes, strict=True)
-        ]
-        self.weights = nn.ParameterList(views[0::2])
-        self.biases = nn.ParameterList(views[1::2])
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        self.flat = nn.Parameter(torch.zeros(*leading, sum(self.sizes), dtype=dtype, device=device))
 
+    @property
+    def agents(self) -> int:
+        return self.leading[0]
+
+    def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
+        """(weight, bias) of each layer: (*leading, inputs, outputs) and (*leading, 1, outputs).
+
+        Views of `flat`, or of another tensor laid out like it (such as Adam's moments).
+        """
+        parts = (self.flat if flat is None else flat).split(self.sizes, dim=-1)
+        views = [p.view(*self.leading, *s) for p, s in zip(parts, self.shapes, strict=True)]
+        return list(zip(views[0::2], views[1::2], strict=True))
+
+    def named_layers(self, flat: Tensor | None = None) -> dict[str, Tensor]:
+        """Name → view, e.g. `layer_1.weight`, for files."""
+        return {
+            f"layer_{number}.{name}": view
+            for number, layer in enumerate(self.layers(flat), start=1)
+            for name, view in zip(("weight", "bias"), layer, strict=True)
+        }
+
+    @torch.no_grad()
     def initialize(self, streams: Sequence[Stream] | None) -> None:
-        """Draw agent k's weights from stream k: uniform within 1/√fan_in, as `nn.Linear` does."""
+        """Draw agent k's weights from stream k: uniform within 1/√inputs, as `nn.Linear` does."""
         if streams is None:
             streams = [Streams.from_seed(fresh_seed()).init for _ in range(self.agents)]
-        with torch.no_grad():
-            for agent, stream in enumerate(streams):
-                for weight, bias in zip(self.weights, self.biases, strict=True):
-                    bound = 1 / math.sqrt(weight.shape[-2])
-                    for part in (weight[agent], bias[agent]):
-                        part.copy_(torch.from_numpy(stream.uniform(-bound, bound, part.shape)))
-
-    def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """Name → that parameter's place in `flat`, a tensor laid out as this network's own."""
-        start = self.flat.storage_offset()
-        return {
-            name: flat.as_strided(
-                parameter.shape,
-                parameter.stride(),
-                flat.storage_offset() + parameter.storage_offset() - start,
-            )
-            for name, parameter in self.named_parameters()
-        }
+        layers = self.layers()
+        for agent, stream in enumerate(streams):
+            for weight, bias in layers:
+                bound = 1 / math.sqrt(weight.shape[-2])
+                for part in (weight[agent], bias[agent]):
+                    part.copy_(torch.from_numpy(stream.uniform(-bound, bound, part.shape)))
 
     def share(self, agent: int) -> Self:
         """One agent's network, on the same memory: what trains there has trained here."""
-        member = cast("Self", self.like(agents=1))
-        member.flat = self.flat[agent : agent + 1]
-        for mine, theirs in zip(member.parameters(), self.parameters(), strict=True):
-            mine.data = theirs.data[agent : agent + 1]
-        for name, buffer in self.named_buffers():
-            setattr(member, name, buffer[agent : agent + 1])
+        member = copy.copy(self)
+        member._parameters, member._buffers = {}, {}
+        member.leading = (1, *self.leading[1:])
+        rows = slice(agent, agent + 1)
+        member.flat = nn.Parameter(self.flat.data[rows], requires_grad=self.flat.requires_grad)
+        for name, buffer in self._buffers.items():
+            assert buffer is not None
+            member.register_buffer(name, buffer[rows], persistent=False)
         return member
-
-    def clone(self) -> Self:
-        """A copy with memory of its own."""
-        copy = cast("Self", self.like(self.agents))
-        copy.flat.copy_(self.flat)
-        return copy.requires_grad_(next(self.parameters()).requires_grad)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.clone()  # the default would tear the parameters off `flat`
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """What `.to`, `.cuda` and `.double` call; parameters stay views of `flat`."""
-        flat = fn(self.flat)
-        for parameter, view in zip(self.parameters(), self.views(flat).values(), strict=True):
-            parameter.data = view
-        self.flat = flat
-        for name, buffer in self.named_buffers():
-            setattr(self, name, fn(buffer))
-        return self
-
-    def like(self, agents: int) -> "Network":
-        """A new network of the same shape for `agents` agents."""
-        raise NotImplementedError

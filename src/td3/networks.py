@@ -1,7 +1,6 @@
 """Steps 2 and 3: the actor, the twin critics, and their targets."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +30,6 @@ class Actor(Network):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__((agents,), (state_dim, *hidden_sizes, action_dim), dtype, device)
-        self.arguments = (state_dim, action_dim, max_action, tuple(hidden_sizes))
         self.initialize(streams)
         limit = torch.as_tensor(max_action, dtype=dtype, device=device)
         self.max_action: Tensor
@@ -43,11 +41,7 @@ class Actor(Network):
         """(agents, batch, state_dim) → (agents, batch, action_dim); one agent: without the axis."""
         if state.dim() == 2:
             return self(state.unsqueeze(0)).squeeze(0)  # type: ignore[no-any-return]
-        return self.max_action * torch.tanh(layers(state, [*self.weights], [*self.biases]))
-
-    def like(self, agents: int) -> "Actor":
-        kind: dict[str, Any] = {"dtype": self.flat.dtype, "device": self.flat.device}
-        return Actor(*self.arguments, agents=agents, streams=(), **kind)
+        return self.max_action * torch.tanh(forward(state, self.layers()))
 
 
 class Critic(Network):
@@ -69,7 +63,6 @@ class Critic(Network):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__((agents, 2), (state_dim + action_dim, *hidden_sizes, 1), dtype, device)
-        self.arguments = (state_dim, action_dim, tuple(hidden_sizes))
         self.initialize(streams)
 
     def forward(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,26 +71,21 @@ class Critic(Network):
             q1, q2 = self(state.unsqueeze(0), action.unsqueeze(0))
             return q1.squeeze(0), q2.squeeze(0)
         pairs = torch.cat([state, action], dim=-1).repeat_interleave(2, dim=0)
-        weights = [weight.flatten(0, 1) for weight in self.weights]
-        biases = [bias.flatten(0, 1) for bias in self.biases]
-        q1, q2 = layers(pairs, weights, biases).unflatten(0, (-1, 2)).unbind(1)
+        both = [(weight.flatten(0, 1), bias.flatten(0, 1)) for weight, bias in self.layers()]
+        q1, q2 = forward(pairs, both).unflatten(0, (-1, 2)).unbind(1)
         return q1, q2
 
     def Q1(self, state: Tensor, action: Tensor) -> Tensor:
         """The first critic alone: all that the actor's step needs."""
         if state.dim() == 2:
             return self.Q1(state.unsqueeze(0), action.unsqueeze(0)).squeeze(0)
-        weights = [weight[:, 0] for weight in self.weights]
-        biases = [bias[:, 0] for bias in self.biases]
-        return layers(torch.cat([state, action], dim=-1), weights, biases)
-
-    def like(self, agents: int) -> "Critic":
-        kind: dict[str, Any] = {"dtype": self.flat.dtype, "device": self.flat.device}
-        return Critic(*self.arguments, agents=agents, streams=(), **kind)
+        first = [(weight[:, 0], bias[:, 0]) for weight, bias in self.layers()]
+        return forward(torch.cat([state, action], dim=-1), first)
 
 
-def layers(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
+def forward(x: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """x: (networks, batch, inputs) → (networks, batch, outputs), ReLU between the layers."""
-    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
-        x = F.relu(torch.baddbmm(bias, x, weight))
-    return torch.baddbmm(biases[-1], x, weights[-1])
+    *hidden, (weight, bias) = layers
+    for hidden_weight, hidden_bias in hidden:
+        x = F.relu(torch.baddbmm(hidden_bias, x, hidden_weight))
+    return torch.baddbmm(bias, x, weight)

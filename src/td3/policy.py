@@ -43,13 +43,14 @@ class Policy:
             bounds["dtype"],
         )
         state_dim, action_dim = layout_size(self.layout), self.bounds.low.size
-        self.actor = Actor(state_dim, action_dim, 1.0, tuple(card["hidden_sizes"]))
+        self.actor = Actor(state_dim, action_dim, 1.0, card["hidden_sizes"], streams=())
         self.normalizer = None
         groups: dict[str, dict[str, Tensor]] = {"actor": {}, "normalizer": {}}
         for name, tensor in tensors.items():
             group, _, key = name.partition(".")
             groups[group][key] = tensor
-        self.actor.load_state_dict(groups["actor"])
+        for name, view in self.actor.named_layers(self.actor.flat.detach()).items():
+            view.copy_(groups["actor"][name])
         if groups["normalizer"]:
             self.normalizer = Normalizer(1, state_dim, torch.float32, torch.device("cpu"))
             self.normalizer.load_state_dict(groups["normalizer"])
@@ -86,7 +87,7 @@ def policy_card(
             "shape": list(bounds.shape),
             "dtype": bounds.dtype,
         },
-        "hidden_sizes": list(agent.actor.arguments[3]),
+        "hidden_sizes": list(agent.actor.widths[1:-1]),
         "normalize_observations": agent.normalizer is not None,
         "reward_scale": config.reward_scale,
         **facts,
@@ -95,7 +96,8 @@ def policy_card(
 
 def save_policy(agent: TD3, card: Mapping[str, Any], path: Path) -> None:
     """Write agent 0 of `agent` with its card, in one file."""
-    tensors = {f"actor.{k}": v.cpu().contiguous() for k, v in agent.actor.state_dict().items()}
+    layers = agent.actor.named_layers(agent.actor.flat.detach())
+    tensors = {f"actor.{name}": view.cpu().contiguous() for name, view in layers.items()}
     if agent.normalizer:
         found = agent.normalizer.state_dict().items()
         tensors |= {f"normalizer.{k}": v.contiguous() for k, v in found}

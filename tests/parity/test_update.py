@@ -17,7 +17,7 @@ TOLERANCE = 1e-10
 def layers(network: Network, *row: int) -> Layers:
     return [
         (weight[row].detach().numpy().copy(), bias[row].detach().numpy().ravel().copy())
-        for weight, bias in zip(network.weights, network.biases, strict=True)
+        for weight, bias in network.layers()
     ]
 
 
@@ -92,17 +92,15 @@ def test_adam_moments_equal_the_reference() -> None:
         batch, noise = random_batch(rng, 1)
         agent.update(batch, noise, **SETTINGS)
         reference.update([part[0].numpy() for part in batch], noise[0])
-    for optimizer, row, moments in (
-        (agent.actor_optimizer, (0,), reference.actor_moments),
-        (agent.critic_optimizer, (0, 0), reference.critic_1_moments),
-        (agent.critic_optimizer, (0, 1), reference.critic_2_moments),
+    for network, optimizer, row, moments in (
+        (agent.actor, agent.actor_optimizer, (0,), reference.actor_moments),
+        (agent.critic, agent.critic_optimizer, (0, 0), reference.critic_1_moments),
+        (agent.critic, agent.critic_optimizer, (0, 1), reference.critic_2_moments),
     ):
         assert optimizer.count.item() == moments.step
         for flat, expected in ((optimizer.mean, moments.first), (optimizer.square, moments.second)):
-            views = list(optimizer.network.views(flat).values())
-            weights, biases = views[: len(views) // 2], views[len(views) // 2 :]
-            for weight, bias, (their_weight, their_bias) in zip(
-                weights, biases, expected, strict=True
+            for (weight, bias), (their_weight, their_bias) in zip(
+                network.layers(flat), expected, strict=True
             ):
                 np.testing.assert_allclose(weight[row].numpy(), their_weight, atol=TOLERANCE)
                 np.testing.assert_allclose(bias[row].numpy().ravel(), their_bias, atol=TOLERANCE)

@@ -96,7 +96,7 @@ def test_train_has_the_signature_of_the_walk_throughs() -> None:
 def test_networks_are_400_300_and_adam_1e_3_unless_told_otherwise() -> None:
     agent = td3.TD3(STATE, ACTION, 1.0)
     for network in (agent.actor, agent.actor_target, agent.critic, agent.critic_target):
-        assert [weight.shape[-1] for weight in network.weights[:2]] == [400, 300]
+        assert [weight.shape[-1] for weight, _ in network.layers()[:2]] == [400, 300]
     for optimizer in (agent.actor_optimizer, agent.critic_optimizer):
         assert isinstance(optimizer, torch.optim.Optimizer)
         assert optimizer.param_groups[0]["lr"] == 1e-3
@@ -108,7 +108,7 @@ def test_the_first_step_of_adam_has_the_size_of_the_learning_rate() -> None:
     before = copied(agent)
     agent.update(*make_batch())
     for name, rate in (("actor", 0.01), ("critic", 0.003)):
-        last = f"{name}.biases.2"
+        last = f"{name}.layer_3.bias"
         moved = (agent.tensors()[last] - before[last]).abs()
         torch.testing.assert_close(moved, torch.full_like(moved, rate), rtol=1e-3, atol=0)
 
@@ -348,7 +348,7 @@ def test_the_actor_steps_up() -> None:
 
 def test_done_makes_the_target_the_reward_exactly() -> None:
     agent, (batch, noise) = make_agent(), make_batch(batch_size=4)
-    agent.critic.flat.zero_()  # values nothing, so that the loss is twice the mean of target²
+    agent.critic.flat.data.zero_()  # values nothing, so that the loss is twice the mean of target²
     agent.critic_target.flat.fill_(3.0)
     reward = torch.tensor([1.0, -2.0, 3.0, 0.5]).view(1, 4, 1)
     batch = batch._replace(reward=reward, done=torch.ones(1, 4, 1))
@@ -358,9 +358,9 @@ def test_done_makes_the_target_the_reward_exactly() -> None:
 
 def test_without_done_the_smaller_next_value_is_added_discounted() -> None:
     agent, (batch, noise) = make_agent(), make_batch(batch_size=1)
-    agent.critic.flat.zero_()
-    agent.critic_target.flat.zero_()
-    agent.critic_target.biases[-1].copy_(torch.tensor([8.0, 4.0]).view(1, 2, 1, 1))
+    agent.critic.flat.data.zero_()
+    agent.critic_target.flat.data.zero_()
+    agent.critic_target.layers()[-1][1].copy_(torch.tensor([8.0, 4.0]).view(1, 2, 1, 1))
     batch = batch._replace(reward=torch.ones(1, 1, 1), done=torch.zeros(1, 1, 1))
     seen = agent.update(batch, noise, discount=0.5)
     assert seen.critic_loss.item() == 2 * (1 + 0.5 * 4) ** 2

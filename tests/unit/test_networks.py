@@ -1,7 +1,6 @@
 """Steps 2 and 3: actor, twin critics and targets, for one agent and for several."""
 
 import copy
-import itertools
 import math
 
 import numpy as np
@@ -79,7 +78,7 @@ def test_networks_compute_what_linear_layers_and_relu_compute(agents: int) -> No
 
 def plain(network: Network, x: Tensor, *row: int) -> Tensor:
     """The same layers, written with `nn.functional.linear`."""
-    layers = list(zip(network.weights, network.biases, strict=True))
+    layers = network.layers()
     for weight, bias in layers[:-1]:
         x = nn.functional.linear(x, weight[row].T, bias[row][0]).relu()
     weight, bias = layers[-1]
@@ -89,15 +88,15 @@ def plain(network: Network, x: Tensor, *row: int) -> Tensor:
 def test_each_critic_has_one_output_whatever_the_action_dimension() -> None:
     for action_dim in (1, 2, 6):
         critic = Critic(STATE, action_dim, HIDDEN)
-        assert critic.weights[-1].shape == (1, 2, HIDDEN[-1], 1)
+        assert critic.layers()[-1][0].shape == (1, 2, HIDDEN[-1], 1)
         q1, q2 = critic(torch.zeros(BATCH, STATE), torch.zeros(BATCH, action_dim))
         assert q1.shape == q2.shape == (BATCH, 1)
 
 
 def test_default_widths_are_those_of_the_walk_throughs() -> None:
-    shapes = [tuple(weight.shape[-2:]) for weight in td3.Actor(STATE, ACTION, 1.0).weights]
+    shapes = [tuple(weight.shape[-2:]) for weight, _ in td3.Actor(STATE, ACTION, 1.0).layers()]
     assert shapes == [(STATE, 400), (400, 300), (300, ACTION)]
-    shapes = [tuple(weight.shape[-2:]) for weight in td3.Critic(STATE, ACTION).weights]
+    shapes = [tuple(weight.shape[-2:]) for weight, _ in td3.Critic(STATE, ACTION).layers()]
     assert shapes == [(STATE + ACTION, 400), (400, 300), (300, 1)]
 
 
@@ -188,7 +187,7 @@ def test_gradients_of_one_agent_do_not_depend_on_another(kind: str) -> None:
 
 @pytest.mark.parametrize("network", [make_actor(2), make_critic(2)], ids=["actor", "critic"])
 def test_initial_weights_fill_the_bounds_of_a_linear_layer(network: Network) -> None:
-    for weight, bias in zip(network.weights, network.biases, strict=True):
+    for weight, bias in network.layers():
         bound = 1 / math.sqrt(weight.shape[-2])
         for part in (weight, bias):
             assert part.abs().max() <= bound
@@ -201,7 +200,7 @@ def test_initial_weights_spread_as_those_of_torch() -> None:
     wide = Actor(64, 32, hidden_sizes=(128,))
     wide.initialize([Streams.from_seed(0).init])
     theirs = [nn.Linear(64, 128), nn.Linear(128, 32)]
-    for weight, bias, layer in zip(wide.weights, wide.biases, theirs, strict=True):
+    for (weight, bias), layer in zip(wide.layers(), theirs, strict=True):
         assert weight.std().item() == pytest.approx(layer.weight.std().item(), rel=0.05)
         assert bias.std().item() == pytest.approx(layer.bias.std().item(), rel=0.3)
         assert weight.mean().item() == pytest.approx(0, abs=0.01)
@@ -211,7 +210,7 @@ def test_initial_weights_spread_as_those_of_torch() -> None:
     "network", [td3.Actor(STATE, ACTION, 1.0), td3.Critic(STATE, ACTION)], ids=["actor", "critic"]
 )
 def test_a_network_made_by_its_public_name_can_learn(network: Network) -> None:
-    assert all(parameter.abs().max() > 0 for parameter in network.weights)
+    assert all(parameter.abs().max() > 0 for parameter, _ in network.layers())
 
 
 def test_agents_start_with_the_weights_that_they_would_have_alone() -> None:
@@ -221,7 +220,7 @@ def test_agents_start_with_the_weights_that_they_would_have_alone() -> None:
         alone = TD3(STATE, ACTION, hidden_sizes=HIDDEN, seed=seed)
         assert torch.equal(together.actor.flat[agent], alone.actor.flat[0])
         assert torch.equal(together.critic.flat[agent], alone.critic.flat[0])
-    for first, second in zip(together.actor.weights, together.critic.weights, strict=True):
+    for first, second in zip(together.actor.layers(), together.critic.layers(), strict=True):
         assert (first[0] != first[1]).all()
         assert (second[0] != second[1]).all()
 
@@ -243,35 +242,18 @@ def test_a_shared_network_is_the_same_memory(agent: int) -> None:
         changed = (whole.flat != before).flatten(1).any(dim=1)
         assert changed.tolist() == [number == agent for number in range(3)]
         assert torch.equal(mine.flat, whole.flat[agent : agent + 1])
-        whole.flat.zero_()
+        whole.flat.data.zero_()
         assert all(not parameter.any() for parameter in mine.parameters())
 
 
-def tied(network: Network) -> bool:
-    """Whether the parameters are places in `flat`, both ways."""
-    views = network.views(network.flat).values()
-    same = all(
-        view.data_ptr() == parameter.data_ptr()
-        for view, parameter in zip(views, network.parameters(), strict=True)
-    )
-    before = network.flat.clone()
-    next(network.parameters()).detach().add_(1)
-    followed = not torch.equal(before, network.flat)
-    network.flat.copy_(before)
-    return same and followed
-
-
 @pytest.mark.parametrize("network", [make_actor(2), make_critic(2)], ids=["actor", "critic"])
-def test_a_deep_copy_keeps_parameters_in_its_own_flat(network: Network) -> None:
+def test_a_deep_copy_has_memory_of_its_own(network: Network) -> None:
     twin = copy.deepcopy(network)
-    assert tied(network)
-    assert tied(twin)
-    assert torch.equal(twin.flat, network.flat)
-    twin.flat.add_(1)
-    assert not any(
-        torch.equal(mine, theirs)
-        for mine, theirs in zip(twin.parameters(), network.parameters(), strict=True)
-    )
+    before = network.flat.detach().clone()
+    twin.flat.data.add_(1)
+    assert torch.equal(network.flat, before)
+    for (mine, _), (theirs, _) in zip(twin.layers(), network.layers(), strict=True):
+        assert torch.equal(mine, theirs + 1)
 
 
 def test_a_deep_copy_of_a_target_needs_no_gradient() -> None:
@@ -279,25 +261,34 @@ def test_a_deep_copy_of_a_target_needs_no_gradient() -> None:
     assert not any(parameter.requires_grad for parameter in copy.deepcopy(target).parameters())
 
 
-def test_loading_a_state_dict_fills_flat() -> None:
+def test_loading_a_state_dict_fills_the_layers() -> None:
     one, other = make_critic(2), make_critic(2)
-    with torch.no_grad():
-        one.flat.mul_(3)
+    one.flat.data.mul_(3)
     other.load_state_dict(one.state_dict())
-    assert tied(other)
-    for mine, theirs in zip(other.views(other.flat).values(), one.parameters(), strict=True):
-        assert torch.equal(mine, theirs)
+    for mine, theirs in zip(other.layers(), one.layers(), strict=True):
+        assert torch.equal(mine[0], theirs[0])
+        assert torch.equal(mine[1], theirs[1])
+
+
+def test_a_network_can_change_its_kind() -> None:
+    critic = make_critic(2)
+    state, action = inputs(2, BATCH)
+    before = critic(state, action)[0]
+    critic.double()
+    after = critic(state.double(), action.double())[0]
+    torch.testing.assert_close(after, before.double())
+    after.sum().backward()
+    assert critic.flat.grad is not None
+    assert critic.flat.grad.dtype == torch.float64
 
 
 def test_layers_do_not_overlap_in_flat() -> None:
     critic = make_critic(2)
-    critic.flat.zero_()
-    with torch.no_grad():
-        for number, parameter in enumerate(critic.parameters(), start=1):
-            parameter.fill_(number)
-    for number, parameter in enumerate(critic.parameters(), start=1):
-        assert (parameter == number).all()
-    numbers = sum(parameter.numel() for parameter in critic.parameters())
-    assert (critic.flat != 0).sum() == numbers
-    widths = (STATE + ACTION, *HIDDEN, 1)
-    assert numbers == 4 * sum((m + 1) * n for m, n in itertools.pairwise(widths))
+    critic.flat.data.zero_()
+    views = list(critic.named_layers(critic.flat.data).values())
+    for number, view in enumerate(views, start=1):
+        view.fill_(number)
+    for number, view in enumerate(views, start=1):
+        assert (view == number).all()
+    assert int((critic.flat != 0).sum()) == sum(view.numel() for view in views)
+    assert list(critic.named_layers())[:2] == ["layer_1.weight", "layer_1.bias"]
