@@ -248,6 +248,8 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
             warnings.filterwarnings(
                 "ignore", "builtin type .* has no __module__", DeprecationWarning
             )
+            # Said at every remake otherwise.
+            warnings.filterwarnings("ignore", ".*Using the latest versioned", UserWarning)
             # The checker wrapper repeats in Python what `Environment` and `td3 doctor` check.
             return gym.make(config.id, disable_env_checker=True, **kwargs)
     except (ImportError, gym.error.DependencyNotInstalled) as error:

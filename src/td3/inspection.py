@@ -27,6 +27,7 @@ from td3.rehearsal import (
 
 SCALES_APART = 100  # times; a network hardly sees the smaller one
 TYPICAL_REWARD = (1e-3, 100.0)
+LARGEST_FACTOR = 1e5  # a reward this small is more likely rare than badly scaled
 SHORTEST_LIMIT = 10  # steps; tasks that really end after fewer are common
 
 
@@ -260,6 +261,9 @@ def check_rewards(seen: Seen) -> Check:
     if TYPICAL_REWARD[0] <= typical <= TYPICAL_REWARD[1]:
         return Check("reward", "ok", message)
     factor = 10.0 ** -round(math.log10(typical))
+    if factor > LARGEST_FACTOR:
+        advice = "Random actions hardly earn anything; shape the reward if learning does not start."
+        return Check("reward", "warning", message, advice)
     return Check("reward", "warning", message, f"Try --environment.reward-scale {factor:g}.")
 
 

@@ -1,6 +1,7 @@
 """Begin a run, or continue one: everything that happens around the loop."""
 
 import dataclasses
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -58,6 +59,8 @@ def start(
     folder = runs.create(config, folder)
     try:
         with prepared(config, folder, display) as training:
+            if display:
+                display.write({"kind": "folder", "message": str(folder)})
             return folder, execute(training, "start")
     except UserError:
         if not (folder / "metrics.jsonl").exists():  # refused before it began
@@ -126,7 +129,8 @@ def execute(training: Training, event: str) -> int:
         with StopRequest() as stop:
             training.loop(stop)
     except (RunStopped, OSError) as error:
-        training.run.event("stop", step=training.step, message=str(error))
+        cause = traceback.format_exception(error.__cause__ or error)
+        training.run.event("stop", step=training.step, message=str(error), traceback=cause)
         what = str(error) if isinstance(error, RunStopped) else f"Cannot write: {error}"
         raise RunStopped(
             f"{what}; training stopped, and all until step {training.saved_at:,} is saved."

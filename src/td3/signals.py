@@ -43,10 +43,11 @@ class StopRequest:
     def notice(self, number: int, frame: FrameType | None) -> None:
         # os.write: a handler may interrupt a print, and must not print through the same buffer.
         if self.signal:
+            os.write(2, b"\nLeft at once. 'td3 resume' goes on from the last checkpoint.\n")
             os.write(2, SHOW_CURSOR if os.isatty(2) else b"")
             os._exit(128 + number)
         self.signal = number
-        os.write(2, b"Stopping: finishing this step and saving. Ctrl-C again leaves at once.\n")
+        os.write(2, b"\nStopping: finishing this step and saving. Ctrl-C again leaves at once.\n")
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():

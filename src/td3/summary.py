@@ -342,19 +342,29 @@ def labels(runs: Sequence[RunSummary]) -> list[str]:
 
 
 def curves(runs: Sequence[RunSummary]) -> list[Curve]:
-    """One curve per environment and label; each seed of each run is one line of its group.
+    """One curve per environment and label; each seed is one line of its group.
+
+    A seed that several runs of a group hold counts once, by the run that took it furthest: copies
+    would make an interval narrower than it is.
 
     Mean and interval end where the shortest seed ends (see `align`); the longer seeds go on as
     their own lines. Seeds without any evaluation are in `lines` but do not count.
     """
-    groups: dict[tuple[str, str], list[SeedLine]] = {}
+    groups: dict[tuple[str, str], dict[int, SeedLine]] = {}
     for run, label in zip(runs, labels(runs), strict=True):
         lines = [
             SeedLine(run, agent, found.seed, found.steps, found.mean_returns)
             for agent, found in run.evaluations.items()
         ]
-        groups.setdefault((run.environment, label), []).extend(lines)
-    return [_curve(environment, label, lines) for (environment, label), lines in groups.items()]
+        group = groups.setdefault((run.environment, label), {})
+        for line in lines:
+            known = group.get(line.seed)
+            if known is None or len(line.steps) > len(known.steps):
+                group[line.seed] = line
+    return [
+        _curve(environment, label, list(group.values()))
+        for (environment, label), group in groups.items()
+    ]
 
 
 def _curve(environment: str, label: str, lines: Sequence[SeedLine]) -> Curve:

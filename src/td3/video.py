@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from td3.config import EnvironmentConfig
 from td3.environments import Environment
 from td3.errors import UserError, first_line
 from td3.evaluation import episode_seeds
@@ -39,7 +40,7 @@ def film(
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"Cannot write to {out.parent}: {error.strerror}.") from error
-    environment = Environment(policy.environment, render_mode="rgb_array")
+    environment = rendering(policy.environment)
     follow(environment)
     fps = frames_per_second(environment)
     frames: list[Frame] = []
@@ -52,6 +53,16 @@ def film(
     write_mp4(mp4, frames, fps)
     write_gif(gif, frames, fps)
     return [mp4, gif]
+
+
+def rendering(config: EnvironmentConfig) -> Environment:
+    """The environment, drawing pictures."""
+    try:
+        return Environment(config, render_mode="rgb_array")
+    except UserError as error:
+        if "render_mode" in str(error):
+            raise UserError(f"{config.id} offers no rgb_array pictures to film.") from error
+        raise
 
 
 def play(policy: Policy, environment: Environment, seed: int, limit: int) -> Iterator[Frame]:

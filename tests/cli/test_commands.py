@@ -63,7 +63,7 @@ def test_train_prints_progress_and_the_next_commands(tmp_path: Path) -> None:
     assert "step       400" in done.stderr
     for command in ("evaluate", "video", "plot", "report"):
         assert f"td3 {command} {tmp_path / 'run'}" in done.stdout, done.stdout
-    assert (tmp_path / "run/plots/curve.png").stat().st_size > 5000
+    assert (tmp_path / "run/plots/curves.png").stat().st_size > 5000
     assert (tmp_path / "run/videos/agent-0.mp4").exists() or (
         tmp_path / "run/videos/agent-1.mp4"
     ).exists()

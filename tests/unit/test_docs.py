@@ -84,3 +84,12 @@ def test_every_setting_explains_itself() -> None:
     nested = {"environment", "agent", "loop", "evaluation", "checkpoint"}
     assert len(fields) >= 30
     assert set(undocumented) <= nested
+
+
+def test_the_stored_results_still_open() -> None:
+    from td3.policy import policies_of
+    from td3.report import read_run
+
+    run = ROOT / "benchmarks/results/halfcheetah-v5-100k"
+    assert [policy.environment.id for policy in policies_of(run)] == ["HalfCheetah-v5"] * 3
+    assert sorted(read_run(run).evaluations) == [0, 1, 2]

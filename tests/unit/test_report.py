@@ -59,6 +59,19 @@ def curve_of(values: list[float], agent: int = 0) -> list[dict[str, Any]]:
     return [evaluation(5000 * (i + 1), value, agent) for i, value in enumerate(values)]
 
 
+def seed_nine(values: list[float]) -> list[dict[str, Any]]:
+    return [{**record, "seed": 9} for record in curve_of(values)]
+
+
+def test_a_seed_that_two_runs_hold_counts_once(tmp_path: Path) -> None:
+    long = make_run(tmp_path / "long", curve_of([1.0, 2.0, 3.0]))
+    copy = make_run(tmp_path / "copy", curve_of([1.0, 2.0]))
+    other = make_run(tmp_path / "other", seed_nine([5.0, 6.0, 7.0]))
+    (curve,) = report.curves(report.read_runs([copy, long, other]))
+    assert sorted(line.seed for line in curve.lines) == [0, 9]
+    assert curve.mean.tolist() == [3.0, 4.0, 5.0]
+
+
 def test_bootstrap_enumerated_by_hand() -> None:
     # Resampling {0, 1} twice gives means 0, 1/2, 1 with chances 1/4, 1/2, 1/4.
     low, high = report.bootstrap_interval([0.0, 1.0], confidence=0.4, resamples=20_000)
@@ -92,7 +105,7 @@ def test_one_seed_has_no_interval(tmp_path: Path) -> None:
 
 def test_mean_ends_with_the_shortest_seed(tmp_path: Path) -> None:
     long = make_run(tmp_path / "long", curve_of([1.0, 2.0, 3.0, 100.0]))
-    short = make_run(tmp_path / "short", curve_of([3.0, 4.0, 5.0], agent=0))
+    short = make_run(tmp_path / "short", seed_nine([3.0, 4.0, 5.0]))
     (curve,) = report.curves(report.read_runs([long, short]))
     assert curve.steps.tolist() == [5000, 10_000, 15_000]
     assert curve.mean.tolist() == [2.0, 3.0, 4.0]
@@ -103,7 +116,8 @@ def test_mean_ends_with_the_shortest_seed(tmp_path: Path) -> None:
 
 def test_other_intervals_share_their_common_steps(tmp_path: Path) -> None:
     often = make_run(tmp_path / "often", curve_of([1.0, 2.0, 3.0, 4.0]))
-    seldom = make_run(tmp_path / "seldom", [evaluation(10_000, 4.0), evaluation(20_000, 8.0)])
+    records = [evaluation(10_000, 4.0, seed=9), evaluation(20_000, 8.0, seed=9)]
+    seldom = make_run(tmp_path / "seldom", records)
     (curve,) = report.curves(report.read_runs([often, seldom]))
     assert curve.steps.tolist() == [10_000, 20_000]
     assert curve.mean.tolist() == [3.0, 6.0]

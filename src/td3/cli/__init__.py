@@ -7,6 +7,7 @@ Each command is a module here with `Arguments` (a dataclass; tyro makes flags an
 import contextlib
 import importlib
 import io
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -49,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"td3 {__version__}")
         return 0
+    if os.getcwd() not in sys.path:  # so that my_package:MyEnv-v0 is found where one works
+        sys.path.insert(0, os.getcwd())
     try:
         return dispatch(words[0], words[1:])
     except UserError as error:

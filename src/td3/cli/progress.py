@@ -57,10 +57,13 @@ class Display:
             self.bar.update(self.task, completed=step, speed=text)
 
     def write(self, record: Record) -> None:
-        if record["kind"] == "remark":
+        if record["kind"] == "folder":
+            self.console.print(f"Run folder: {record['message']}", soft_wrap=True, highlight=False)
+        elif record["kind"] == "remark":
             self.console.print(f"[yellow]![/] {record['message']}", soft_wrap=True)
         elif record["kind"] == "resumed":
             self.best = dict(enumerate(record["best"]))
+            self.console.print(f"Continuing at step {record['step']:,}.", highlight=False)
             self.bar.update(self.task, completed=record["step"])
         elif record["kind"] == "evaluation":
             self.take_evaluation(record)
@@ -99,7 +102,7 @@ class Display:
         ):
             if (value := self.mean(name)) is not None:
                 parts.append(f"{label} {style.format(value)}")
-        return " · ".join(parts) or "playing the first evaluation"
+        return " · ".join(parts) or "starting"
 
     def render(self) -> Any:
         return Group(self.bar, Text(self.summary(), style="dim"))

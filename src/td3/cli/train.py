@@ -114,7 +114,7 @@ def present(folder: Path) -> None:
     from td3.video import film
 
     def curve() -> list[Path]:
-        return plot([read_run(folder)], folder / "plots" / "curve")
+        return plot([read_run(folder)], folder / "plots" / "curves")
 
     def video() -> list[Path]:
         return film(folder)
