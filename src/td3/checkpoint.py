@@ -141,7 +141,7 @@ def still_needed(segment: Mapping[str, Any], replay: ReplayBuffer) -> bool:
 
 def prune(run: Path) -> None:
     """Keep the newest checkpoints and the segments that they use."""
-    folders = sorted((f for f in (run / "checkpoints").iterdir() if f.name.isdigit()), reverse=True)
+    folders = by_step(run)
     for folder in folders[KEPT:]:
         remove(folder / MANIFEST)  # first: without it the rest is no checkpoint
         remove(folder)
@@ -154,6 +154,12 @@ def prune(run: Path) -> None:
     for file in (run / "replay").glob("*"):
         if file.name not in used:
             remove(file)
+
+
+def by_step(run: Path) -> list[Path]:
+    """The checkpoints, newest first."""
+    folders = [folder for folder in (run / "checkpoints").glob("[0-9]*") if folder.name.isdigit()]
+    return sorted(folders, key=lambda folder: int(folder.name), reverse=True)
 
 
 def forget_after(run: Path, step: int) -> None:
@@ -188,7 +194,7 @@ def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
 def newest_checkpoint(run: Path, replay: ReplayBuffer) -> Checkpoint | None:
     """Read the newest valid checkpoint and fill `replay` from it; None where there is none yet."""
     rejected: list[str] = []
-    for folder in sorted((run / "checkpoints").glob("[0-9]*"), reverse=True):
+    for folder in by_step(run):
         try:
             body = read_manifest(folder)
             tensors = load(checked_bytes(folder / STATE, body["state"]))

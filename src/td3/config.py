@@ -6,6 +6,7 @@ code (and in their paper, where it differs). Help texts and documentation are ma
 
 import dataclasses
 import numbers
+import re
 import tomllib
 import typing
 from collections.abc import Iterator, Mapping
@@ -250,7 +251,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tu
     return {
         key: (old.get(key), new.get(key))
         for key in [*old, *(key for key in new if key not in old)]
-        if old.get(key) != new.get(key)
+        if repr(old.get(key)) != repr(new.get(key))  # NaN equals itself here
     }
 
 
@@ -282,7 +283,7 @@ def _toml_lines(table: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _toml_key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() else _toml_value(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)
 
 
 def _toml_value(value: Any) -> str:
@@ -293,7 +294,7 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(_toml_value(item) for item in value)}]"
     escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
 
 
 def read_toml(path: Path) -> dict[str, Any]:

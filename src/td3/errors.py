@@ -8,6 +8,10 @@ class UserError(Exception):
     """Something the user can mend. The message is one plain sentence; commands exit with 2."""
 
 
+class RunBusy(UserError):
+    """Another process trains in this folder; nothing in it is ours to touch."""
+
+
 class RunStopped(Exception):
     """Training cannot go on (a simulator gave NaN, the networks diverged); checkpoints are kept."""
 

@@ -12,7 +12,7 @@ import torch
 from td3 import run as runs
 from td3.config import Config, check, from_dict, load_recipe
 from td3.environments import Environment
-from td3.errors import RunStopped, UserError
+from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import remove
 from td3.integrations import tracker
 from td3.memory import check_memory
@@ -56,15 +56,19 @@ def start(
     """Begin a run; returns its folder and an exit code (130 after Ctrl-C)."""
     config = dataclasses.replace(check(config), device=str(pick_device(config.device)))
     refuse_early(config)
+    own = folder is None or not folder.exists()
     folder = runs.create(config, folder)
     try:
         with prepared(config, folder, display) as training:
             if display:
                 display.write({"kind": "folder", "message": str(folder)})
             return folder, execute(training, "start")
+    except RunBusy:
+        raise
     except UserError:
         if not (folder / "metrics.jsonl").exists():  # refused before it began
-            remove(folder)
+            for made in [folder] if own else [folder / "config.toml", folder / ".lock"]:
+                remove(made)
         raise
 
 
@@ -83,11 +87,6 @@ def resume(
     refuse_early(config)
     with prepared(config, folder, display) as training:
         remarks = training.restore()
-        if training.finished:
-            raise UserError(
-                f"{folder} is finished: it has all its {training.step:,} steps; "
-                "give --steps a larger number to go on."
-            )
         runs.rewrite(folder, config, origin)
         remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
         for sink in training.sinks:
@@ -135,8 +134,11 @@ def execute(training: Training, event: str) -> int:
         raise RunStopped(
             f"{what}; training stopped, and all until step {training.saved_at:,} is saved."
         ) from error
-    training.run.event("stop" if stop.requested else "finish", step=training.step)
-    return stop.exit_code
+    if stop.requested and not training.finished:
+        training.run.event("stop", step=training.step)
+        return stop.exit_code
+    training.run.event("finish", step=training.step)
+    return 0
 
 
 def pick_device(name: str) -> torch.device:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from td3.config import Config, from_dict, read_toml, to_dict, to_toml
-from td3.errors import UserError, nearest
+from td3.errors import RunBusy, UserError, nearest
 from td3.files import JsonLines, replace_file
 
 PACKAGES = ("td3", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "pybullet", "Box2D")
@@ -114,9 +114,9 @@ def create(config: Config, folder: Path | None) -> Path:
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists and is not an empty folder; name another with --run.")
+    tables = to_dict(config) | {"versions": versions(), "machine": machine()}
     try:
         folder.mkdir(parents=True, exist_ok=folder.is_dir())
-        tables = to_dict(config) | {"versions": versions(), "machine": machine()}
         replace_file(folder / "config.toml", to_toml(tables).encode())
     except OSError as error:
         raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
@@ -181,7 +181,7 @@ def locked(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
         os.close(descriptor)
-        raise UserError(
+        raise RunBusy(
             f"{folder} is being trained by process {holder}; stop that one first."
         ) from None
     try:

@@ -247,6 +247,11 @@ class Training:
                 raise UserError(f"{self.run.folder} has no checkpoints; it cannot be continued.")
             self.metrics.truncate(0)
             return []
+        if checkpoint.step >= self.config.loop.steps:
+            raise UserError(
+                f"{self.run.folder} is finished: it has all its {checkpoint.step:,} steps; "
+                "give --steps a larger number to go on."
+            )
         remarks = [*checkpoint.rejected, *self.changed(checkpoint.facts["config"])]
         groups: dict[str, dict[str, Tensor]] = {"agent": {}, "interval": {}, "collector": {}}
         for name, tensor in checkpoint.tensors.items():

@@ -14,7 +14,7 @@ import pytest
 from run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3 import checkpoint
-from td3.errors import RunStopped, UserError
+from td3.errors import RunBusy, RunStopped, UserError
 from td3.launch import resume, start
 
 
@@ -168,6 +168,26 @@ def test_ctrl_c_reaches_workers_of_a_vector_in_order(tmp_path: Path) -> None:
     assert process.returncode == 130, problem.decode()
     assert b"Traceback" not in problem
     assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 1
+
+
+def test_a_refused_resume_changes_nothing(run: Path) -> None:
+    before = (run / "metrics.jsonl").read_bytes()
+    (run / "metrics.jsonl").write_bytes(before + before[:100])
+    with pytest.raises(UserError, match="is finished"):
+        resume(run, steps=200)
+    assert (run / "metrics.jsonl").read_bytes() == before + before[:100]
+
+
+def test_a_start_that_loses_the_race_leaves_the_folder_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(folder: Path) -> None:
+        raise RunBusy(f"{folder} is being trained by process 1; stop that one first.")
+
+    monkeypatch.setattr("td3.run.locked", busy)
+    with pytest.raises(RunBusy):
+        start(tiny(), tmp_path / "run")
+    assert (tmp_path / "run" / "config.toml").exists()
 
 
 def test_a_tracker_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:

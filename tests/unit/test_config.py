@@ -11,7 +11,10 @@ from td3.errors import UserError
 def test_a_configuration_survives_toml() -> None:
     config = from_dict(
         {
-            "environment": {"id": 'odd "name"\n', "kwargs": {"a": 1, "b c": True, "d": 0.5}},
+            "environment": {
+                "id": 'odd "name"\n',
+                "kwargs": {"a": 1, "b c": True, "d": 0.5, "größe": "\U000e0001"},
+            },
             "agent": {"hidden_sizes": [7], "tau": 1e-5},
             "track": ["wandb"],
         }

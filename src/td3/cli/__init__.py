@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"td3 {__version__}")
         return 0
-    if os.getcwd() not in sys.path:  # so that my_package:MyEnv-v0 is found where one works
-        sys.path.insert(0, os.getcwd())
+    with contextlib.suppress(FileNotFoundError):  # a folder that was deleted meanwhile
+        sys.path.append(os.getcwd())  # so that my_package:MyEnv-v0 is found where one works
     try:
         return dispatch(words[0], words[1:])
     except UserError as error:

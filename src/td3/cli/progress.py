@@ -58,9 +58,9 @@ class Display:
 
     def write(self, record: Record) -> None:
         if record["kind"] == "folder":
-            self.console.print(f"Run folder: {record['message']}", soft_wrap=True, highlight=False)
+            self.console.print(f"Run folder: {record['message']}", soft_wrap=True, markup=False)
         elif record["kind"] == "remark":
-            self.console.print(f"[yellow]![/] {record['message']}", soft_wrap=True)
+            self.console.print(f"! {record['message']}", soft_wrap=True, markup=False)
         elif record["kind"] == "resumed":
             self.best = dict(enumerate(record["best"]))
             self.console.print(f"Continuing at step {record['step']:,}.", highlight=False)

@@ -45,9 +45,12 @@ class Arguments:
 
 def default(words: list[str]) -> Arguments:
     """The recipe decides the defaults of all other flags, so it is looked up first."""
-    names = [b for a, b in itertools.pairwise(words) if a == "--recipe"]
-    names += [word.partition("=")[2] for word in words if word.startswith("--recipe=")]
-    recipe = names[-1] if names else "paper"
+    recipe = "paper"
+    for word, following in itertools.pairwise([*words, ""]):
+        if word == "--recipe":
+            recipe = following
+        elif word.startswith("--recipe="):
+            recipe = word.partition("=")[2]
     return Arguments(config=dataclasses.replace(load_recipe(recipe), recipe=recipe))
 
 
