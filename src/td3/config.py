@@ -105,7 +105,8 @@ class CheckpointConfig:
     """How much work a crash may cost."""
 
     every: int = 10_000
-    """Steps between checkpoints. Environments are remade at the first episode end after each."""
+    """Steps between checkpoints. Environments are remade, with a new seed, at the first episode
+    end after each: part of the result."""
 
 
 @dataclass(frozen=True)
