@@ -92,7 +92,6 @@ class Slot:
         self.actions = list(arrays["actions"])
         self.resets = arrays["resets"].tolist()
         resets = set(self.resets)
-        position = 0
         self.state = self.environment.reset(seed=self.seed)
         for position, action in enumerate(self.actions, start=1):
             self.state, _, terminated, truncated = self.environment.step(action)
@@ -100,8 +99,9 @@ class Slot:
                 break  # it does not repeat itself: what follows would be another story
             if position in resets:
                 self.state = self.environment.reset()
-        if self.state.tobytes() == arrays["state"].tobytes() and position == len(self.actions):
-            return True
+        else:
+            if self.state.tobytes() == arrays["state"].tobytes():
+                return True
         self.environment.close()
         self.environment = Environment(self.config)
         self.start(self.made_at)
