@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from td3.seeding import Stream, Streams, fresh_seed
@@ -43,13 +44,25 @@ class Network(nn.Module):
         return self.leading[0]
 
     def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
-        """(weight, bias) of each layer: (*leading, inputs, outputs) and (*leading, 1, outputs).
+        """(weight, bias) of each layer: (…, inputs, outputs) and (…, 1, outputs).
 
         Views of `flat`, or of another tensor laid out like it (such as Adam's moments).
         """
-        parts = (self.flat if flat is None else flat).split(self.sizes, dim=-1)
-        views = [p.view(*self.leading, *s) for p, s in zip(parts, self.shapes, strict=True)]
+        flat = self.flat if flat is None else flat
+        parts = zip(flat.split(self.sizes, dim=-1), self.shapes, strict=True)
+        views = [part.view(*flat.shape[:-1], *shape) for part, shape in parts]
         return list(zip(views[0::2], views[1::2], strict=True))
+
+    def compute(self, x: Tensor, flat: Tensor) -> Tensor:
+        """(networks, batch, inputs) → (networks, batch, outputs), ReLU between the layers.
+
+        `flat`: (networks, numbers). Every pass of every network goes through here, so this is
+        where `accelerate` puts fused kernels.
+        """
+        *hidden, (weight, bias) = self.layers(flat)
+        for hidden_weight, hidden_bias in hidden:
+            x = F.relu(torch.baddbmm(hidden_bias, x, hidden_weight))
+        return torch.baddbmm(bias, x, weight)
 
     def named_layers(self, flat: Tensor | None = None) -> dict[str, Tensor]:
         """Name → view, e.g. `layer_1.weight`, for files."""

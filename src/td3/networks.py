@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -41,7 +40,7 @@ class Actor(Network):
         """(agents, batch, state_dim) → (agents, batch, action_dim); one agent: without the axis."""
         if state.dim() == 2:
             return self(state.unsqueeze(0)).squeeze(0)  # type: ignore[no-any-return]
-        return self.max_action * torch.tanh(forward(state, self.layers()))
+        return self.max_action * torch.tanh(self.compute(state, self.flat))
 
 
 class Critic(Network):
@@ -71,21 +70,12 @@ class Critic(Network):
             q1, q2 = self(state.unsqueeze(0), action.unsqueeze(0))
             return q1.squeeze(0), q2.squeeze(0)
         pairs = torch.cat([state, action], dim=-1).repeat_interleave(2, dim=0)
-        both = [(weight.flatten(0, 1), bias.flatten(0, 1)) for weight, bias in self.layers()]
-        q1, q2 = forward(pairs, both).unflatten(0, (-1, 2)).unbind(1)
+        q1, q2 = self.compute(pairs, self.flat.flatten(0, 1)).unflatten(0, (-1, 2)).unbind(1)
         return q1, q2
 
     def Q1(self, state: Tensor, action: Tensor) -> Tensor:
         """The first critic alone: all that the actor's step needs."""
         if state.dim() == 2:
             return self.Q1(state.unsqueeze(0), action.unsqueeze(0)).squeeze(0)
-        first = [(weight[:, 0], bias[:, 0]) for weight, bias in self.layers()]
-        return forward(torch.cat([state, action], dim=-1), first)
+        return self.compute(torch.cat([state, action], dim=-1), self.flat[:, 0])
 
-
-def forward(x: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """x: (networks, batch, inputs) → (networks, batch, outputs), ReLU between the layers."""
-    *hidden, (weight, bias) = layers
-    for hidden_weight, hidden_bias in hidden:
-        x = F.relu(torch.baddbmm(hidden_bias, x, hidden_weight))
-    return torch.baddbmm(bias, x, weight)
