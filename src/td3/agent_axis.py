@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,13 @@ from torch import Tensor, nn
 from td3.seeding import Stream, Streams, fresh_seed
 
 ALIGNMENT = 32  # numbers
+
+
+def per_agent(number: float | Tensor, like: Tensor) -> Any:
+    """A number for all agents as it is; one for each, shaped to meet `like`, (agents, …)."""
+    if isinstance(number, Tensor):
+        return number.to(like.dtype).view(-1, *[1] * (like.dim() - 1))
+    return number
 
 
 class Network(nn.Module):
