@@ -31,9 +31,12 @@ class EnvironmentConfig:
     """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
     count: int = 1
     """Environments per agent, stepped in turn; authors' code: 1."""
-    vectorization: Literal["own", "sync", "async", "vector_entry_point"] = "own"
-    """How environments are stepped: own (in this process, exact resume) or by gymnasium.make_vec
-    in one of its modes (a resumed run then starts new episodes)."""
+    vectorization: Literal["auto", "own", "workers", "sync", "async", "vector_entry_point"] = "auto"
+    """Who steps the environments: own (this process) or workers (processes of td3's), with the
+    same numbers and exact resume; auto: the faster of the two; or gymnasium.make_vec in one of its
+    modes (a resumed run then starts new episodes)."""
+    workers: int = 0
+    """Worker processes; 0: as many as the environments and the free cores call for."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation; authors' code: off."""
     reward_scale: float = 1.0
@@ -220,6 +223,7 @@ def check(config: Config) -> Config:
     not_negative = {
         "agent.policy_noise": config.agent.policy_noise,
         "agent.noise_clip": config.agent.noise_clip,
+        "environment.workers": config.environment.workers,
         "loop.exploration_noise": config.loop.exploration_noise,
         "loop.random_steps": config.loop.random_steps,
         "seed": config.seed,
@@ -240,6 +244,11 @@ def check(config: Config) -> Config:
         raise UserError(f"device must be cpu, cuda or auto, not {config.device!r}.")
     if not config.environment.id:
         raise UserError("Name an environment, e.g. td3 train Pendulum-v1.")
+    if config.environment.workers and config.environment.vectorization not in ("auto", "workers"):
+        raise UserError(
+            f"environment.workers is {config.environment.workers}, but environment.vectorization "
+            f"{config.environment.vectorization} has none; use workers."
+        )
     if config.loop.update == "step" and config.loop.random_steps >= config.loop.steps:
         raise UserError(
             f"loop.random_steps ({config.loop.random_steps}) leaves nothing to learn from in "

@@ -119,12 +119,16 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             sinks.append(display)
         training = Training(config, folder, sinks, *([display.step] if display else []))
         stack.callback(training.close)
+        if display and len(training.environments.states) > 1:
+            arrangement = training.environments.arrangement
+            display.write({"kind": "environments", "message": arrangement})
         yield training
 
 
 def execute(training: Training, event: str) -> int:
     """Run the loop until it ends, is asked to stop, or cannot go on."""
-    training.run.event(event, step=training.step)
+    arrangement = training.environments.arrangement
+    training.run.event(event, step=training.step, environments=arrangement)
     try:
         with StopRequest() as stop:
             training.loop(stop)

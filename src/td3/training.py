@@ -13,8 +13,9 @@ from torch import Tensor
 
 from td3 import run as runs
 from td3.agent import TD3
+from td3.arrangement import EXACT, arranged
 from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
-from td3.collect import Collector, Ended, Environments, InProcess
+from td3.collect import Collector, Ended
 from td3.config import Config, changes, to_dict
 from td3.errors import RunStopped, UserError
 from td3.evaluation import episode_seeds, evaluate
@@ -26,7 +27,6 @@ from td3.replay import ReplayBuffer
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
-from td3.vector import Vectorized
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = ("agent.hidden_sizes", "loop.replay_size", "seed", "seeds")
@@ -49,7 +49,7 @@ class Training:
         self.seeds = config.agent_seeds
         self.streams = [Streams.from_seed(seed) for seed in self.seeds]
         count = config.environment.count
-        self.environments = make_environments(
+        self.environments = arranged(
             config, [stream.env for stream in self.streams for _ in range(count)]
         )
         task = self.environments.task
@@ -291,6 +291,9 @@ class Training:
     def changed(self, before: dict[str, Any]) -> list[str]:
         """Settings that are not what they were; refuses those that the saved state depends on."""
         found = changes(before, to_dict(self.config))
+        found.pop("environment.workers", None)  # who steps exact environments changes nothing
+        if all(who in EXACT for who in found.get("environment.vectorization", ())):
+            found.pop("environment.vectorization", None)
         for key, (old, new) in found.items():
             if key in SHAPES or key.startswith(("environment.", "grid.")):
                 raise UserError(
@@ -316,10 +319,3 @@ def last_step(metrics: Path) -> int:
         with suppress(ValueError, KeyError, TypeError):
             return int(json.loads(line)["step"])
     return 0
-
-
-def make_environments(config: Config, streams: list[Stream]) -> Environments:
-    """One environment per stream, stepped by this process or by a Gymnasium vector."""
-    if config.environment.vectorization == "own":
-        return InProcess(config.environment, streams, remake_every=config.checkpoint.every)
-    return Vectorized.make(config.environment, streams)

@@ -115,8 +115,8 @@ LAYERS = """
     toml config
     replay networks normalize optimizer environments
     agent
-    collect vector evaluation metrics policy checkpoint run memory
-    population
+    exchange collect worker workers vector evaluation metrics policy checkpoint run memory
+    arrangement population
     training
     integrations launch
     summary plots report video bench rehearsal inspection doctor
@@ -163,7 +163,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 37
+    assert len(found) == len(LAYERS.split()) == 41
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 
@@ -211,6 +211,13 @@ def test_importing_td3_or_its_command_loads_neither_torch_nor_an_extra() -> None
 def test_parsing_a_commands_arguments_does_not_load_torch() -> None:
     loaded = loaded_after("import td3.cli.train, td3.cli.evaluate, td3.config")
     assert "torch" not in loaded
+
+
+def test_a_worker_starts_without_torch() -> None:
+    """Else every worker would take seconds and hundreds of megabytes."""
+    loaded = loaded_after("import td3.worker")
+    assert "gymnasium" in loaded
+    assert not loaded & (EXTRAS | {"torch", "tyro", "rich"})
 
 
 def test_everything_that_trains_loads_torch_but_no_extra() -> None:

@@ -66,6 +66,8 @@ class Display:
     def write(self, record: Record) -> None:
         if record["kind"] == "folder":
             self.console.print(f"Run folder: {record['message']}", soft_wrap=True, markup=False)
+        elif record["kind"] == "environments":
+            self.console.print(f"{record['message']}.", soft_wrap=True, highlight=False)
         elif record["kind"] == "remark":
             self.console.print(f"! {record['message']}", soft_wrap=True, markup=False)
         elif record["kind"] == "resumed":
