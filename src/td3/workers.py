@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from td3 import exchange
 from td3.collect import Arrays, Slot, Steps, located, strayed_sentence
 from td3.config import EnvironmentConfig
 from td3.environments import Environment
@@ -78,7 +79,8 @@ class Workers:
         self.task = environment.task
         spec = portable_spec(environment)
         environment.close()
-        shape = (len(streams), count, self.task.state_dim, self.task.action_dim)
+        sizes = (len(streams), count, self.task.state_dim, self.task.action_dim)
+        shape = (*sizes, exchange.ORDERED)
         memory = shared_file()
         self.board = Board(memory, *shape)
         torch = sys.modules.get("torch")
