@@ -90,7 +90,8 @@ def resume(
         runs.rewrite(folder, config, origin)
         remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
         for sink in training.sinks:
-            sink.write({"kind": "resumed", "step": training.step, "best": training.best})
+            facts = {"best": training.best, "frozen": training.population.frozen.tolist()}
+            sink.write({"kind": "resumed", "step": training.step, **facts})
         for remark in remarks:
             training.run.event("warning", step=training.step, message=remark)
             if display:

@@ -22,6 +22,7 @@ from td3.evaluation import episode_seeds, evaluate
 from td3.files import JsonLines
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.policy import policy_card, save_policy
+from td3.population import Population, erase, erase_ring, not_finite
 from td3.replay import ReplayBuffer
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
@@ -44,6 +45,7 @@ class Training:
         self.config, self.sinks, self.on_step = config, sinks, on_step
         self.device = torch.device(config.device)
         torch.set_num_threads(config.threads)
+        self.population = Population(config, self.device)
         self.seeds = config.agent_seeds
         self.streams = [Streams.from_seed(seed) for seed in self.seeds]
         count = config.environment.count
@@ -55,20 +57,23 @@ class Training:
             self.environments,
             len(self.seeds),
             [stream.explore for stream in self.streams],
-            config.loop.exploration_noise,
-            config.environment.reward_scale,
+            self.population.each("loop.exploration_noise"),
+            self.population.each("environment.reward_scale"),
+            self.population.frozen,
+            self.freeze,
         )
         self.replay = ReplayBuffer(config.loop.replay_size, seed=self.seeds, device=self.device)
         self.agent = TD3(
             task.state_dim,
             task.action_dim,
             hidden_sizes=config.agent.hidden_sizes,
-            actor_learning_rate=config.agent.actor_learning_rate,
-            critic_learning_rate=config.agent.critic_learning_rate,
+            actor_learning_rate=self.population.number("agent.actor_learning_rate"),
+            critic_learning_rate=self.population.number("agent.critic_learning_rate"),
             seed=self.seeds,
             normalize_observations=config.environment.normalize_observations,
             device=self.device,
         )
+        self.hyperparameters = self.population.hyperparameters
         self.episode_seeds = [episode_seeds(s, config.evaluation.episodes) for s in self.seeds]
         self.interval = Interval(len(self.seeds), self.device)
         self.best = [-np.inf] * len(self.seeds)
@@ -125,24 +130,13 @@ class Training:
             for agent, _, length in ended:
                 member = self.agent.member(agent)
                 ring = self.replay.member(agent)
-                for diagnostics in member.train(ring, length * per_step, **self.hyperparameters):
+                numbers = self.population.hyperparameters_of(agent)
+                for diagnostics in member.train(ring, length * per_step, **numbers):
                     self.interval.add_update(diagnostics, agent)
         elif self.step > self.config.loop.random_steps:
             iterations = self.collector.count * per_step
             for diagnostics in self.agent.train(self.replay, iterations, **self.hyperparameters):
                 self.interval.add_update(diagnostics)
-
-    @property
-    def hyperparameters(self) -> dict[str, Any]:
-        agent = self.config.agent
-        return {
-            "batch_size": agent.batch_size,
-            "discount": agent.discount,
-            "tau": agent.tau,
-            "policy_noise": agent.policy_noise,
-            "noise_clip": agent.noise_clip,
-            "policy_freq": agent.policy_freq,
-        }
 
     @property
     def finished(self) -> bool:
@@ -153,34 +147,57 @@ class Training:
         return self.step // every > (self.step - self.collector.count) // every
 
     def log(self) -> None:
-        """Write what happened since the last time; stop if an agent diverged."""
+        """Write what happened since the last time; freeze an agent that diverged."""
         then, step = self.clock
         self.clock = (time.monotonic(), self.step)
         speed = (self.step - step) / max(self.clock[0] - then, 1e-9)
         self.run.event("progress", step=self.step, steps_per_second=round(speed, 1))
         for record in self.interval.records(self.step, self.seeds, self.agent.updates.tolist()):
+            if self.population.frozen[record["agent"]]:
+                continue
             self.write(record)
             if name := diverged(record):
-                raise RunStopped(
-                    f"Seed {record['seed']} diverged: its {name} is {record[name]} by step "
-                    f"{self.step}; try a smaller learning rate or reward_scale"
-                )
+                self.freeze(record["agent"], f"its {name} is {record[name]}")
+
+    def freeze(self, agent: int, why: str) -> None:
+        """Let an agent that diverged rest while the others go on; the last one ends the run."""
+        name = self.population.name(agent)
+        if self.population.last:
+            raise RunStopped(
+                f"{name.capitalize()} diverged: {why} by step {self.step}; "
+                "try a smaller learning rate or reward_scale"
+            )
+        self.population.frozen[agent] = True
+        erase(self.agent, self.interval, agent)
+        erase_ring(self.replay, agent)
+        facts = {"step": self.step, **self.population.facts(agent), "message": why}
+        self.run.event("frozen", **facts)
+        for sink in self.sinks:
+            sink.write({"kind": "frozen", "name": name, **facts})
+
+    def freeze_diverged(self) -> None:
+        """Freeze every agent that holds a number which is not finite."""
+        for agent, name in not_finite(self.agent.tensors() | self.interval.tensors()).items():
+            self.freeze(agent, f"{name} is no longer finite")
 
     def evaluate(self) -> None:
         """Play the evaluation episodes and keep each agent's best policy."""
+        self.freeze_diverged()
+        frozen = self.population.frozen
         result = evaluate(
             self.agent.act,
             self.config.environment,
-            self.episode_seeds,
+            [[] if frozen[agent] else seeds for agent, seeds in enumerate(self.episode_seeds)],
             self.device,
             self.config.evaluation.max_steps,
         )
-        for agent, seed in enumerate(self.seeds):
+        for agent in np.flatnonzero(~frozen).tolist():
             mean_return = float(result.returns[agent].mean())
             best = mean_return > self.best[agent]
             record = evaluation_record(
-                self.step, agent, seed, result.returns[agent], result.lengths[agent], best
-            )
+                self.step, agent, self.seeds[agent], result.returns[agent], result.lengths[agent],
+                best,
+            )  # fmt: skip
             if best:
                 self.best[agent] = mean_return
                 self.keep_policy(agent, record)
@@ -188,13 +205,16 @@ class Training:
 
     def keep_policy(self, agent: int, record: Record) -> None:
         facts = {key: record[key] for key in ("step", "seed", "mean_return", "std_return")}
+        facts |= self.population.facts(agent)
         facts["episodes"] = self.config.evaluation.episodes
         facts["versions"] = runs.versions()
         member = self.agent.member(agent)
-        card = policy_card(member, self.environments.task, self.config.environment, facts)
+        own = self.population.members[agent].environment
+        card = policy_card(member, self.environments.task, own, facts)
         save_policy(member, card, self.run.policy_file(agent))
 
     def write(self, record: Record) -> None:
+        record |= self.population.facts(record["agent"])
         self.metrics.write(record)
         for sink in self.sinks:
             sink.write(record)
@@ -220,22 +240,17 @@ class Training:
 
     def save(self) -> None:
         """Write a checkpoint; never one with a number that is not finite."""
-        tensors = self.tensors()
-        for name, tensor in tensors.items():
-            if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-                raise RunStopped(
-                    f"An agent diverged: {name} is no longer finite at step {self.step}; "
-                    "try a smaller learning rate or reward_scale"
-                )
+        self.freeze_diverged()
         facts = {
             "step": self.step,
             "best": [float(b) if np.isfinite(b) else None for b in self.best],
+            "frozen": np.flatnonzero(self.population.frozen).tolist(),
             "metrics_bytes": self.metrics.length(),
             "config": to_dict(self.config),
             "streams": {name: stream_state(s) for name, s in self.moving_streams().items()},
         }
         self.segments = save_checkpoint(
-            self.run.folder, self.step, tensors, facts, self.replay, self.segments
+            self.run.folder, self.step, self.tensors(), facts, self.replay, self.segments
         )
         self.saved_at = self.step
 
@@ -263,6 +278,9 @@ class Training:
             restore_stream(stream, checkpoint.facts["streams"][name])
         strayed = self.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
         self.best = [-np.inf if b is None else b for b in checkpoint.facts["best"]]
+        for agent in checkpoint.facts.get("frozen", []):  # its segments hold what it once saw
+            self.population.frozen[agent] = True
+            erase_ring(self.replay, agent)
         self.metrics.truncate(checkpoint.facts["metrics_bytes"])
         self.segments = checkpoint.segments
         self.step = self.saved_at = checkpoint.step
@@ -277,7 +295,7 @@ class Training:
         if all(who in EXACT for who in found.get("environment.vectorization", ())):
             found.pop("environment.vectorization", None)
         for key, (old, new) in found.items():
-            if key in SHAPES or key.startswith("environment."):
+            if key in SHAPES or key.startswith(("environment.", "grid.")):
                 raise UserError(
                     f"{key} was {old} when {self.run.folder} was saved and is now {new}; "
                     "put it back in config.toml, or start a new run."

@@ -4,8 +4,9 @@ import tomllib
 
 import pytest
 
-from td3.config import Config, check, from_dict, to_dict, to_toml
+from td3.config import Config, check, from_dict, to_dict
 from td3.errors import UserError
+from td3.toml import to_toml
 
 
 def test_a_configuration_survives_toml() -> None:
