@@ -25,6 +25,8 @@ class Vectorized:
     DISABLED gives the last state and waits to be reset.
     """
 
+    remark = ""
+
     def __init__(
         self, vector: "VectorEnv[Any, Any, Any]", env_id: str, streams: list[Stream]
     ) -> None:
@@ -37,10 +39,13 @@ class Vectorized:
 
     def start(self) -> None:
         """Begin new episodes everywhere."""
-        self.resetting = np.zeros(self.vector.num_envs, dtype=np.bool_)
         seeds: Any = [int(stream.integers(2**31)) for stream in self.streams]
         with hushed(self.task.id):
             observations, _ = self.vector.reset(seed=seeds)
+        self.begin(observations)
+
+    def begin(self, observations: Any) -> None:
+        self.resetting = np.zeros(self.vector.num_envs, dtype=np.bool_)
         self.states = self.flat(observations, time=0)
 
     @classmethod

@@ -70,11 +70,13 @@ class Link:
 class Workers:
     """Environments in `count` worker processes."""
 
+    remark = ""
+
     def __init__(
         self, config: EnvironmentConfig, streams: list[Stream], remake_every: int, count: int
     ) -> None:
         """One environment per stream."""
-        self.streams, self.time = streams, 0
+        self.streams, self.time, self.under_way = streams, 0, False
         environment = Environment(config)
         self.task = environment.task
         spec = portable_spec(environment)
@@ -120,10 +122,11 @@ class Workers:
         self.time = time
         self.board.actions[:] = actions
         self.order(Order.STEP)
+        self.under_way = True
 
     def receive(self) -> Steps:
         """The step that was begun, once all workers have done it."""
-        board = self.board
+        board, self.under_way = self.board, False
         self.gather()
         if board.waiting.any():
             self.start_lives()
@@ -167,6 +170,8 @@ class Workers:
         return strayed, strayed_sentence(self.task.id, strayed)
 
     def order(self, what: Order) -> None:
+        if self.under_way:
+            raise RuntimeError("a step is under way; receive it first")
         self.board.order(what, self.time, [link.channel for link in self.links])
 
     def gather(self) -> None:

@@ -116,9 +116,10 @@ LAYERS = """
     replay networks normalize optimizer environments
     agent
     exchange collect worker workers vector evaluation metrics policy checkpoint run memory
+    integrations
     arrangement population
     training
-    integrations launch
+    launch
     summary plots report video bench rehearsal inspection doctor
     cli
     __main__
@@ -198,7 +199,7 @@ def loaded_after(*statements: str) -> set[str]:
 
 EXTRAS = {
     "matplotlib", "imageio", "imageio_ffmpeg", "pygame", "mujoco", "Box2D", "dm_control", "shimmy",
-    "pybullet", "pybullet_envs_gymnasium", "tensorboard", "wandb",
+    "pybullet", "pybullet_envs_gymnasium", "tensorboard", "wandb", "envpool",
 }  # fmt: skip
 
 
