@@ -31,6 +31,7 @@ class Vectorized:
         self, vector: "VectorEnv[Any, Any, Any]", env_id: str, streams: list[Stream]
     ) -> None:
         self.vector, self.streams, self.broken = vector, streams, False
+        self.space = vector.observation_space  # EnvPool makes it anew each time
         self.task = Task.of(env_id, vector.single_observation_space, vector.single_action_space)
         self.mode = vector.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         kind = type(vector.unwrapped).__name__
@@ -104,7 +105,7 @@ class Vectorized:
 
     def flat(self, observations: Any, time: int) -> NDArray[np.float32]:
         """Every environment's observation as one row."""
-        each = enumerate(iterate(self.vector.observation_space, observations))
+        each = enumerate(iterate(self.space, observations))
         return np.stack([self.checked(observation, index, time) for index, observation in each])
 
     def checked(self, observation: Any, index: int, time: int) -> NDArray[np.float32]:

@@ -25,7 +25,9 @@ class EnvPool(Vectorized):
 
     def __init__(self, make: Make, env_id: str, streams: list[Stream]) -> None:
         self.make_vector = make
-        super().__init__(make([0] * len(streams)), env_id, streams)
+        with warnings.catch_warnings():  # of the way in which EnvPool declares its spaces
+            warnings.filterwarnings("ignore", ".*precision lowered", UserWarning)
+            super().__init__(make([0] * len(streams)), env_id, streams)
         self.arrangement = f"{len(streams)} environments in EnvPool"
 
     def start(self) -> None:
@@ -49,11 +51,9 @@ class EnvPool(Vectorized):
         def make(seeds: list[int]) -> "VectorEnv[Any, Any, Any]":
             kwargs: dict[str, Any] = dict(config.kwargs)
             try:
-                with warnings.catch_warnings():  # of EnvPool's own spaces
-                    warnings.filterwarnings("ignore", ".*precision lowered", UserWarning)
-                    vector: VectorEnv[Any, Any, Any] = envpool.make(
-                        config.id, env_type="gymnasium", num_envs=len(seeds), seed=seeds, **kwargs
-                    )
+                vector: VectorEnv[Any, Any, Any] = envpool.make(
+                    config.id, env_type="gymnasium", num_envs=len(seeds), seed=seeds, **kwargs
+                )
             except (TypeError, ValueError, RuntimeError, AssertionError) as error:
                 raise UserError(f"EnvPool cannot make {config.id}: {first_line(error)}.") from error
             return vector
