@@ -110,6 +110,8 @@ def test_waiting_takes_nothing_but_time(watching: bool, monkeypatch: pytest.Monk
         walk(pair, 200, 300)
         pair[1].send(actions(300, pair[0]), 300)
         time.sleep(0.05)
+        with pytest.raises(RuntimeError, match="a step is under way"):
+            pair[1].snapshot()
         assert pair[1].receive().rewards.tobytes() == (
             pair[0].step(actions(300, pair[0]), 300).rewards.tobytes()
         )
@@ -245,11 +247,21 @@ def test_a_task_registered_by_name_is_known_to_workers() -> None:
         walk(pair, 1, 20)
 
 
+@pytest.mark.parametrize("task", ["dm_control/cheetah-run-v0", "AntBulletEnv-v0"])
+def test_workers_register_what_an_extra_brings(task: str) -> None:
+    pytest.importorskip("shimmy" if "dm_control" in task else "pybullet_envs_gymnasium")
+    with both(EnvironmentConfig(task), count=2) as pair:
+        walk(pair, 1, 30)
+
+
 def test_a_task_that_only_this_process_has_stays_here() -> None:
     gym.register("Here-v0", entry_point=worker_tasks.Counting)
     config = EnvironmentConfig("Here-v0", count=4)
     with pytest.raises(UserError, match="Here-v0 was registered with an object that only this"):
         Workers(config, streams(2), NEVER, 2)
+    gym.register("Odd-v0", entry_point="worker_tasks:Counting", kwargs={"at": np.int64(3)})
+    with pytest.raises(UserError, match="Odd-v0 was registered with an object"):
+        Workers(EnvironmentConfig("Odd-v0"), streams(2), NEVER, 2)
     assert arrangement.step_seconds(Config(config)) == 0
 
 
