@@ -11,6 +11,7 @@ from td3.collect import Environments, InProcess
 from td3.config import Config
 from td3.environments import Environment
 from td3.errors import RunStopped, UserError
+from td3.integrations.envpool import EnvPool
 from td3.seeding import Stream
 from td3.vector import Vectorized
 from td3.workers import Workers, portable_spec
@@ -31,6 +32,8 @@ def arranged(config: Config, streams: list[Stream]) -> Environments:
     workers than cores that the learner leaves free.
     """
     environment = config.environment
+    if environment.vectorization == "envpool":
+        return EnvPool.make(environment, streams)
     if environment.vectorization not in EXACT:
         return Vectorized.make(environment, streams)
     every = config.checkpoint.every

@@ -31,10 +31,12 @@ class EnvironmentConfig:
     """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
     count: int = 1
     """Environments per agent, stepped in turn; authors' code: 1."""
-    vectorization: Literal["auto", "own", "workers", "sync", "async", "vector_entry_point"] = "auto"
+    vectorization: Literal[
+        "auto", "own", "workers", "envpool", "sync", "async", "vector_entry_point"
+    ] = "auto"
     """Who steps the environments: own (this process) or workers (processes of td3's), with the
-    same numbers and exact resume; auto: the faster of the two; or gymnasium.make_vec in one of its
-    modes (a resumed run then starts new episodes)."""
+    same numbers and exact resume; auto: the faster of the two; envpool (another build of the
+    simulator) or gymnasium.make_vec in one of its modes: a resumed run starts new episodes."""
     workers: int = 0
     """Worker processes; 0: as many as the environments and the free cores call for."""
     normalize_observations: bool = False

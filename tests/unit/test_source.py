@@ -116,11 +116,12 @@ LAYERS = """
     replay networks normalize optimizer environments
     agent
     exchange collect worker workers vector evaluation metrics policy checkpoint run memory
+    integrations
     arrangement population
     learner
     training
-    integrations launch
-    summary plots report video bench rehearsal inspection doctor
+    launch
+    summary plots report video bench bench_environments rehearsal inspection doctor
     cli
     __main__
 """
@@ -164,7 +165,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 42
+    assert len(found) == len(LAYERS.split()) == 43
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 
@@ -199,7 +200,7 @@ def loaded_after(*statements: str) -> set[str]:
 
 EXTRAS = {
     "matplotlib", "imageio", "imageio_ffmpeg", "pygame", "mujoco", "Box2D", "dm_control", "shimmy",
-    "pybullet", "pybullet_envs_gymnasium", "tensorboard", "wandb",
+    "pybullet", "pybullet_envs_gymnasium", "tensorboard", "wandb", "envpool",
 }  # fmt: skip
 
 

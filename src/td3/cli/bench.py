@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from td3.bench import Benchmark, Tick
     from td3.config import Config
 
+COUNTS = (1, 2, 4, 8, 10, 16, 32)  # environments stepped together
 LABELS = {
     "updates_per_second": "updates per second",
     "agent_updates_per_second": "… times agents",
@@ -38,21 +39,24 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """Measure speed: of the update alone, or of training end to end.
+    """Measure speed: of the update alone, of training end to end, or of environments.
 
     update: steps 4 to 15 on a full replay ring, beside the bare matrix products of the same
     shapes. throughput: act, simulate, store and update in a real environment, and where the time
-    goes. Medians over rounds, with quartiles. Examples:
+    goes. environments: a step of 1 to 32 environments in this process and in workers. Medians over
+    rounds, with quartiles. Examples:
 
     td3 bench update --agents 10
 
     td3 bench throughput HalfCheetah-v5 --json
+
+    td3 bench environments HalfCheetah-v5 --seconds 0.2
     """
 
-    kind: tyro.conf.Positional[Literal["update", "throughput"]]
+    kind: tyro.conf.Positional[Literal["update", "throughput", "environments"]]
     """What to measure."""
     environment: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = ""
-    """Task for throughput; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo."""
+    """Task; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo. The update needs none."""
     recipe: str = "paper"
     """Networks, batch and ring: paper, course, quick, or a TOML file."""
     agents: int = 1
@@ -65,6 +69,8 @@ class Arguments:
     """Numbers in a state, for update; HalfCheetah: 17."""
     action_dim: int = 6
     """Numbers in an action, for update; HalfCheetah: 6."""
+    workers: int = 0
+    """Worker processes, for environments; 0: as many as there are free cores."""
     rounds: int = 5
     """Measurements of each thing; their median is reported."""
     seconds: float = 1.0
@@ -94,7 +100,8 @@ def run(arguments: Arguments) -> int:
         auto_refresh=False,
         disable=not sys.stderr.isatty(),
     ) as progress:
-        task = progress.add_task(f"measuring {arguments.kind}", total=arguments.rounds)
+        total = arguments.rounds * (len(COUNTS) if arguments.kind == "environments" else 1)
+        task = progress.add_task(f"measuring {arguments.kind}", total=total)
 
         def tick() -> None:
             progress.advance(task)
@@ -125,10 +132,13 @@ def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
     if arguments.kind == "update":
         return bench.bench_update(config, arguments.state_dim, arguments.action_dim, rounds, tick)
     env_id = arguments.environment or bench.default_environment()
-    environment = dataclasses.replace(config.environment, id=env_id)
-    return bench.bench_throughput(
-        dataclasses.replace(config, environment=environment), rounds, tick
-    )
+    environment = dataclasses.replace(config.environment, id=env_id, workers=arguments.workers)
+    config = dataclasses.replace(config, environment=environment)
+    if arguments.kind == "environments":
+        from td3.bench_environments import bench_environments
+
+        return bench_environments(config, rounds, tick, COUNTS)
+    return bench.bench_throughput(config, rounds, tick)
 
 
 def resolve(arguments: Arguments) -> "Config":
@@ -151,18 +161,20 @@ def show(benchmark: "Benchmark") -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     settings, noted = benchmark.settings, benchmark.circumstances
-    hidden = "-".join(map(str, settings["hidden_sizes"]))
     console.print(f"[bold]{benchmark.name}[/bold]: {subject(settings)}")
-    console.print(
-        f"recipe {settings['recipe']} ({hidden}, batch {settings['batch_size']}), "
-        f"{count(settings['agents'], 'agent')}, {count(settings['state_dim'], 'observation')}, "
-        f"{count(settings['action_dim'], 'action')}"
-    )
+    if "recipe" in settings:
+        hidden = "-".join(map(str, settings["hidden_sizes"]))
+        console.print(
+            f"recipe {settings['recipe']} ({hidden}, batch {settings['batch_size']}), "
+            f"{count(settings['agents'], 'agent')}, {count(settings['state_dim'], 'observation')}, "
+            f"{count(settings['action_dim'], 'action')}"
+        )
     console.print(table(benchmark))
     machine, load = noted["machine"], noted["load_average"][0]
-    place = machine["gpu"] if settings["device"].startswith("cuda") else machine["processor"]
+    device, threads = settings.get("device", "cpu"), settings.get("threads", 1)
+    place = machine["gpu"] if device.startswith("cuda") else machine["processor"]
     console.print(
-        f"[dim]{settings['device']}: {place}, {count(settings['threads'], 'thread')} on "
+        f"[dim]{device}: {place}, {count(threads, 'thread')} on "
         f"{count(int(machine['cores']), 'core')}; torch {noted['versions']['torch']}, "
         f"{version(noted['commit'])}[/dim]"
     )
@@ -173,6 +185,8 @@ def show(benchmark: "Benchmark") -> None:
 
 
 def subject(settings: dict[str, Any]) -> str:
+    if "workers" in settings:
+        return f"one step of so many {settings['environment']}"
     if "environment" in settings:
         return f"{settings['environment']}, updates per {settings['update']}"
     return f"{settings['megaflop_per_update']:.0f} MFLOP of matrix products each"
@@ -194,16 +208,27 @@ def table(benchmark: "Benchmark") -> "Table":
     result.add_column("median", justify="right")
     result.add_column("quartiles", justify="right")
     for name, figure in benchmark.figures.items():
-        if name.startswith("agent_") and benchmark.settings["agents"] == 1:
+        if name.startswith("agent_") and benchmark.settings.get("agents") == 1:
             continue
         lower, median, upper = figure.quartiles
         unit = "" if figure.unit == "1/s" else f" {figure.unit}"
         result.add_row(
-            LABELS[name],
+            label(name, benchmark.settings),
             f"[bold]{number(median)}[/bold]{unit}",
             f"{number(lower)} – {number(upper)}",
         )
     return result
+
+
+def label(name: str, settings: dict[str, Any]) -> str:
+    if name in LABELS:
+        return LABELS[name]
+    kind, _, environments = name.rpartition("_")
+    if kind == "own_over_workers":
+        return "  … in this process ÷ in workers"
+    if kind == "own":
+        return f"{environments} in this process"
+    return f"{environments} in {count(settings['workers'][environments], 'worker')}"
 
 
 def number(value: float) -> str:
