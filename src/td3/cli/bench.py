@@ -38,27 +38,34 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """Measure speed: of the update alone, or of training end to end.
+    """Measure speed: of the update alone, of training, beside other libraries, as work grows.
 
     update: steps 4 to 15 on a full replay ring, beside the bare matrix products of the same
     shapes. throughput: act, simulate, store and update in a real environment, and where the time
-    goes. Medians over rounds, with quartiles. Examples:
+    goes. peers: the same training with every other library that is installed (pip install
+    'td3[peers]'), in turn, one update per step. scaling: more agents, larger batches, wider
+    layers, more environments.
+    Medians over rounds, with quartiles. Examples:
 
     td3 bench update --agents 10
 
     td3 bench throughput HalfCheetah-v5 --json
+
+    td3 bench peers --threads 1 2 --seconds 5
+
+    td3 bench scaling --axes agents batch --plot scaling.png
     """
 
-    kind: tyro.conf.Positional[Literal["update", "throughput"]]
+    kind: tyro.conf.Positional[Literal["update", "throughput", "peers", "scaling"]]
     """What to measure."""
     environment: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = ""
-    """Task for throughput; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo."""
+    """Task for all but update; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo."""
     recipe: str = "paper"
     """Networks, batch and ring: paper, course, quick, or a TOML file."""
     agents: int = 1
     """Agents (seeds) trained side by side."""
-    threads: int = 1
-    """CPU threads for the arithmetic."""
+    threads: tuple[int, ...] = (1,)
+    """CPU threads for the arithmetic; several counts for peers only."""
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
     state_dim: int = 17
@@ -69,6 +76,12 @@ class Arguments:
     """Measurements of each thing; their median is reported."""
     seconds: float = 1.0
     """Length of each measurement."""
+    axes: tuple[Literal["agents", "batch", "width", "environments"], ...] = (
+        "agents", "batch", "width", "environments",
+    )  # fmt: skip
+    """What grows, for scaling."""
+    plot: Path | None = None
+    """Draw the figure of scaling to this file, as PNG and as SVG."""
     out: Path | None = None
     """Write the JSON to this file too."""
     json: bool = False
@@ -82,8 +95,13 @@ def run(arguments: Arguments) -> int:
             f"The update is measured without an environment: leave {arguments.environment!r} out, "
             f"or use 'td3 bench throughput {arguments.environment}'."
         )
-    if arguments.out and not arguments.out.parent.is_dir():
-        raise UserError(f"There is no folder {arguments.out.parent} to write to.")
+    for path in (arguments.out, arguments.plot):
+        if path and not path.parent.is_dir():
+            raise UserError(f"There is no folder {path.parent} to write to.")
+    if len(arguments.threads) != 1 and arguments.kind != "peers":
+        raise UserError(f"{arguments.kind} is measured at one thread count at a time.")
+    if arguments.plot and arguments.kind != "scaling":
+        raise UserError("--plot draws the figure of 'td3 bench scaling' only.")
     from rich.console import Console
     from rich.progress import Progress
 
@@ -94,7 +112,7 @@ def run(arguments: Arguments) -> int:
         auto_refresh=False,
         disable=not sys.stderr.isatty(),
     ) as progress:
-        task = progress.add_task(f"measuring {arguments.kind}", total=arguments.rounds)
+        task = progress.add_task(f"measuring {arguments.kind}", total=ticks(arguments))
 
         def tick() -> None:
             progress.advance(task)
@@ -114,7 +132,21 @@ def run(arguments: Arguments) -> int:
         show(benchmark)
         if arguments.out:
             print(f"wrote {arguments.out}")
+    if arguments.plot:
+        from td3.scaling_plot import plot_scaling
+
+        written = plot_scaling([benchmark.as_dict()], arguments.plot.with_suffix(""))
+        print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
     return 0
+
+
+def ticks(arguments: Arguments) -> int:
+    """How often a measurement says that it has come further."""
+    if arguments.kind == "scaling":
+        from td3.scaling import count_points
+
+        return count_points(arguments.axes)
+    return arguments.rounds
 
 
 def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
@@ -126,9 +158,16 @@ def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
         return bench.bench_update(config, arguments.state_dim, arguments.action_dim, rounds, tick)
     env_id = arguments.environment or bench.default_environment()
     environment = dataclasses.replace(config.environment, id=env_id)
-    return bench.bench_throughput(
-        dataclasses.replace(config, environment=environment), rounds, tick
-    )
+    config = dataclasses.replace(config, environment=environment)
+    if arguments.kind == "peers":
+        from td3.peers.contest import bench_peers
+
+        return bench_peers(config, arguments.threads, rounds, tick)
+    if arguments.kind == "scaling":
+        from td3.scaling import bench_scaling
+
+        return bench_scaling(config, arguments.axes, rounds, tick)
+    return bench.bench_throughput(config, rounds, tick)
 
 
 def resolve(arguments: Arguments) -> "Config":
@@ -140,7 +179,7 @@ def resolve(arguments: Arguments) -> "Config":
     return dataclasses.replace(
         load_recipe(arguments.recipe),
         seeds=arguments.agents,
-        threads=arguments.threads,
+        threads=arguments.threads[0],
         device=arguments.device,
     )
 
@@ -158,11 +197,12 @@ def show(benchmark: "Benchmark") -> None:
         f"{count(settings['agents'], 'agent')}, {count(settings['state_dim'], 'observation')}, "
         f"{count(settings['action_dim'], 'action')}"
     )
-    console.print(table(benchmark))
+    for shown in tables(benchmark):
+        console.print(shown)
     machine, load = noted["machine"], noted["load_average"][0]
     place = machine["gpu"] if settings["device"].startswith("cuda") else machine["processor"]
     console.print(
-        f"[dim]{settings['device']}: {place}, {count(settings['threads'], 'thread')} on "
+        f"[dim]{settings['device']}: {place}, {threads_of(settings)} on "
         f"{count(int(machine['cores']), 'core')}; torch {noted['versions']['torch']}, "
         f"{version(noted['commit'])}[/dim]"
     )
@@ -173,9 +213,30 @@ def show(benchmark: "Benchmark") -> None:
 
 
 def subject(settings: dict[str, Any]) -> str:
-    if "environment" in settings:
+    if "update" in settings:
         return f"{settings['environment']}, updates per {settings['update']}"
-    return f"{settings['megaflop_per_update']:.0f} MFLOP of matrix products each"
+    if "megaflop_per_update" in settings:
+        return f"{settings['megaflop_per_update']:.0f} MFLOP of matrix products each"
+    return f"one size at a time; environments of {settings['environment']}"
+
+
+def threads_of(settings: dict[str, Any]) -> str:
+    threads = settings["threads"]
+    if isinstance(threads, list):
+        return f"{' and '.join(map(str, threads))} threads"
+    return count(threads, "thread")
+
+
+def tables(benchmark: "Benchmark") -> "list[Table | str]":
+    from td3.cli import bench_tables
+    from td3.peers.contest import Contest
+    from td3.scaling import Scaling
+
+    if isinstance(benchmark, Contest):
+        return bench_tables.contest(benchmark)
+    if isinstance(benchmark, Scaling):
+        return [bench_tables.axis(name, points) for name, points in benchmark.axes.items()]
+    return [table(benchmark)]
 
 
 def version(commit: str | None) -> str:
