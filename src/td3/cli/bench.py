@@ -44,7 +44,7 @@ class Arguments:
     shapes. throughput: act, simulate, store and update in a real environment, and where the time
     goes. peers: the same training with every other library that is installed (pip install
     'td3[peers]'), in turn, one update per step. scaling: more agents, larger batches, wider
-    layers, more environments.
+    layers, more environments. report: the stored results as one page, docs/performance.md.
     Medians over rounds, with quartiles. Examples:
 
     td3 bench update --agents 10
@@ -56,7 +56,7 @@ class Arguments:
     td3 bench scaling --axes agents batch --plot scaling.png
     """
 
-    kind: tyro.conf.Positional[Literal["update", "throughput", "peers", "scaling"]]
+    kind: tyro.conf.Positional[Literal["update", "throughput", "peers", "scaling", "report"]]
     """What to measure."""
     environment: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = ""
     """Task for all but update; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo."""
@@ -82,8 +82,10 @@ class Arguments:
     """What grows, for scaling."""
     plot: Path | None = None
     """Draw the figure of scaling to this file, as PNG and as SVG."""
+    results: Path = Path("benchmarks/results")
+    """Folder of stored results, for report."""
     out: Path | None = None
-    """Write the JSON to this file too."""
+    """Write the JSON to this file too; for report: the page."""
     json: bool = False
     """Print JSON: every figure of every round, settings, machine, versions, commit."""
 
@@ -102,6 +104,8 @@ def run(arguments: Arguments) -> int:
         raise UserError(f"{arguments.kind} is measured at one thread count at a time.")
     if arguments.plot and arguments.kind != "scaling":
         raise UserError("--plot draws the figure of 'td3 bench scaling' only.")
+    if arguments.kind == "report":
+        return report(arguments)
     from rich.console import Console
     from rich.progress import Progress
 
@@ -137,6 +141,15 @@ def run(arguments: Arguments) -> int:
 
         written = plot_scaling([benchmark.as_dict()], arguments.plot.with_suffix(""))
         print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
+    return 0
+
+
+def report(arguments: Arguments) -> int:
+    """Write the page of the stored results."""
+    from td3.performance import write_page
+
+    for path in write_page(arguments.results, arguments.out or Path("docs/performance.md")):
+        print(f"wrote {path}")
     return 0
 
 
