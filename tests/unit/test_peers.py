@@ -91,7 +91,7 @@ def test_rounds_take_turns_and_ratios_are_of_the_same_round(
     found = bench_peers(config(), (1, 2), ROUNDS, lambda: ticks.append(1), entries)
     order = ["fake_ours 1", "fake_ours 2", "fake_other 1", "fake_other 2"]
     assert log.read_text().splitlines() == order + order[1:] + order[:1]
-    assert len(ticks) == 2
+    assert len(ticks) == 3 * 2 + 2  # every start, every round
     assert found.results["other"].speeds == {1: [100, 100], 2: [200, 200]}
     assert {name: figure.values for name, figure in found.figures.items()} == {
         "td3_over_other_1_threads": [3, 3],

@@ -159,6 +159,10 @@ def ticks(arguments: Arguments) -> int:
         from td3.scaling import count_points
 
         return count_points(arguments.axes)
+    if arguments.kind == "peers":
+        from td3.peers import ENTRIES
+
+        return len(ENTRIES) * len(arguments.threads) + arguments.rounds
     return arguments.rounds
 
 
@@ -235,9 +239,9 @@ def subject(settings: dict[str, Any]) -> str:
 
 def threads_of(settings: dict[str, Any]) -> str:
     threads = settings["threads"]
-    if isinstance(threads, list):
+    if isinstance(threads, list) and len(threads) > 1:
         return f"{' and '.join(map(str, threads))} threads"
-    return count(threads, "thread")
+    return count(threads[0] if isinstance(threads, list) else threads, "thread")
 
 
 def tables(benchmark: "Benchmark") -> "list[Table | str]":

@@ -112,6 +112,7 @@ def bench_peers(
                     stack.callback(worker.close)
                     worker.wait_until_ready()
                     started.append((name, count, worker))
+                tick()
         for turn in range(rounds.count):
             for name, count, worker in rotated(started, turn):
                 with noting_failure(results[name]):
