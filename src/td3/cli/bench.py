@@ -39,21 +39,30 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """Measure speed: of the update alone, of training end to end, or of environments.
+    """Measure speed: of the update alone, of training, beside other libraries, as work grows.
 
     update: steps 4 to 15 on a full replay ring, beside the bare matrix products of the same
     shapes. throughput: act, simulate, store and update in a real environment, and where the time
-    goes. environments: a step of 1 to 32 environments in this process and in workers. Medians over
-    rounds, with quartiles. Examples:
+    goes. environments: a step of 1 to 32 environments in this process and in workers. peers: the
+    same training with every other library that is installed (pip install 'td3[peers]'), in turn,
+    one update per step. scaling: more agents, larger batches, wider layers, more environments.
+    report: the stored results as one page, docs/performance.md. Medians over rounds, with
+    quartiles. Examples:
 
     td3 bench update --agents 10
 
     td3 bench throughput HalfCheetah-v5 --json
 
     td3 bench environments HalfCheetah-v5 --seconds 0.2
+
+    td3 bench peers --threads 1 2 --seconds 5
+
+    td3 bench scaling --axes agents batch --plot scaling.png
     """
 
-    kind: tyro.conf.Positional[Literal["update", "throughput", "environments"]]
+    kind: tyro.conf.Positional[
+        Literal["update", "throughput", "environments", "peers", "scaling", "report"]
+    ]
     """What to measure."""
     environment: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = ""
     """Task; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo. The update needs none."""
@@ -61,8 +70,8 @@ class Arguments:
     """Networks, batch and ring: paper, course, quick, or a TOML file."""
     agents: int = 1
     """Agents (seeds) trained side by side."""
-    threads: int = 1
-    """CPU threads for the arithmetic."""
+    threads: tuple[int, ...] = (1,)
+    """CPU threads for the arithmetic; several counts for peers only."""
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
     state_dim: int = 17
@@ -75,8 +84,16 @@ class Arguments:
     """Measurements of each thing; their median is reported."""
     seconds: float = 1.0
     """Length of each measurement."""
+    axes: tuple[Literal["agents", "batch", "width", "environments"], ...] = (
+        "agents", "batch", "width", "environments",
+    )  # fmt: skip
+    """What grows, for scaling."""
+    plot: Path | None = None
+    """Draw the figure of scaling to this file, as PNG and as SVG."""
+    results: Path = Path("benchmarks/results")
+    """Folder of stored results, for report."""
     out: Path | None = None
-    """Write the JSON to this file too."""
+    """Write the JSON to this file too; for report: the page."""
     json: bool = False
     """Print JSON: every figure of every round, settings, machine, versions, commit."""
 
@@ -88,8 +105,15 @@ def run(arguments: Arguments) -> int:
             f"The update is measured without an environment: leave {arguments.environment!r} out, "
             f"or use 'td3 bench throughput {arguments.environment}'."
         )
-    if arguments.out and not arguments.out.parent.is_dir():
-        raise UserError(f"There is no folder {arguments.out.parent} to write to.")
+    for path in (arguments.out, arguments.plot):
+        if path and not path.parent.is_dir():
+            raise UserError(f"There is no folder {path.parent} to write to.")
+    if len(arguments.threads) != 1 and arguments.kind != "peers":
+        raise UserError(f"{arguments.kind} is measured at one thread count at a time.")
+    if arguments.plot and arguments.kind != "scaling":
+        raise UserError("--plot draws the figure of 'td3 bench scaling' only.")
+    if arguments.kind == "report":
+        return report(arguments)
     from rich.console import Console
     from rich.progress import Progress
 
@@ -100,8 +124,7 @@ def run(arguments: Arguments) -> int:
         auto_refresh=False,
         disable=not sys.stderr.isatty(),
     ) as progress:
-        total = arguments.rounds * (len(COUNTS) if arguments.kind == "environments" else 1)
-        task = progress.add_task(f"measuring {arguments.kind}", total=total)
+        task = progress.add_task(f"measuring {arguments.kind}", total=ticks(arguments))
 
         def tick() -> None:
             progress.advance(task)
@@ -121,7 +144,34 @@ def run(arguments: Arguments) -> int:
         show(benchmark)
         if arguments.out:
             print(f"wrote {arguments.out}")
+    if arguments.plot:
+        from td3.scaling_plot import plot_scaling
+
+        written = plot_scaling([benchmark.as_dict()], arguments.plot.with_suffix(""))
+        print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
     return 0
+
+
+def report(arguments: Arguments) -> int:
+    """Write the page of the stored results."""
+    from td3.performance import write_page
+
+    for path in write_page(arguments.results, arguments.out or Path("docs/performance.md")):
+        print(f"wrote {path}")
+    return 0
+
+
+def ticks(arguments: Arguments) -> int:
+    """How often a measurement says that it has come further."""
+    if arguments.kind == "scaling":
+        from td3.scaling import count_points
+
+        return count_points(arguments.axes)
+    if arguments.kind == "peers":
+        from td3.peers import ENTRIES
+
+        return len(ENTRIES) * len(arguments.threads) + arguments.rounds
+    return arguments.rounds * (len(COUNTS) if arguments.kind == "environments" else 1)
 
 
 def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
@@ -138,6 +188,14 @@ def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
         from td3.bench_environments import bench_environments
 
         return bench_environments(config, rounds, tick, COUNTS)
+    if arguments.kind == "peers":
+        from td3.peers.contest import bench_peers
+
+        return bench_peers(config, arguments.threads, rounds, tick)
+    if arguments.kind == "scaling":
+        from td3.scaling import bench_scaling
+
+        return bench_scaling(config, arguments.axes, rounds, tick)
     return bench.bench_throughput(config, rounds, tick)
 
 
@@ -150,7 +208,7 @@ def resolve(arguments: Arguments) -> "Config":
     return dataclasses.replace(
         load_recipe(arguments.recipe),
         seeds=arguments.agents,
-        threads=arguments.threads,
+        threads=arguments.threads[0],
         device=arguments.device,
     )
 
@@ -169,12 +227,13 @@ def show(benchmark: "Benchmark") -> None:
             f"{count(settings['agents'], 'agent')}, {count(settings['state_dim'], 'observation')}, "
             f"{count(settings['action_dim'], 'action')}"
         )
-    console.print(table(benchmark))
+    for shown in tables(benchmark):
+        console.print(shown)
     machine, load = noted["machine"], noted["load_average"][0]
-    device, threads = settings.get("device", "cpu"), settings.get("threads", 1)
+    device = settings.get("device", "cpu")
     place = machine["gpu"] if device.startswith("cuda") else machine["processor"]
     console.print(
-        f"[dim]{device}: {place}, {count(threads, 'thread')} on "
+        f"[dim]{device}: {place}, {threads_of(settings)} on "
         f"{count(int(machine['cores']), 'core')}; torch {noted['versions']['torch']}, "
         f"{version(noted['commit'])}[/dim]"
     )
@@ -187,9 +246,30 @@ def show(benchmark: "Benchmark") -> None:
 def subject(settings: dict[str, Any]) -> str:
     if "workers" in settings:
         return f"one step of so many {settings['environment']}"
-    if "environment" in settings:
+    if "update" in settings:
         return f"{settings['environment']}, updates per {settings['update']}"
-    return f"{settings['megaflop_per_update']:.0f} MFLOP of matrix products each"
+    if "megaflop_per_update" in settings:
+        return f"{settings['megaflop_per_update']:.0f} MFLOP of matrix products each"
+    return f"one size at a time; environments of {settings['environment']}"
+
+
+def threads_of(settings: dict[str, Any]) -> str:
+    threads = settings.get("threads", 1)
+    if isinstance(threads, list) and len(threads) > 1:
+        return f"{' and '.join(map(str, threads))} threads"
+    return count(threads[0] if isinstance(threads, list) else threads, "thread")
+
+
+def tables(benchmark: "Benchmark") -> "list[Table | str]":
+    from td3.cli import bench_tables
+    from td3.peers.contest import Contest
+    from td3.scaling import Scaling
+
+    if isinstance(benchmark, Contest):
+        return bench_tables.contest(benchmark)
+    if isinstance(benchmark, Scaling):
+        return [bench_tables.axis(name, points) for name, points in benchmark.axes.items()]
+    return [table(benchmark)]
 
 
 def version(commit: str | None) -> str:
