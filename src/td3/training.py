@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from td3 import run as runs
+from td3.accelerate import accelerate
 from td3.agent import TD3
 from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
 from td3.collect import Collector, Ended, Environments, InProcess
@@ -43,7 +44,7 @@ class Training:
     ) -> None:
         self.config, self.sinks, self.on_step = config, sinks, on_step
         self.device = torch.device(config.device)
-        torch.set_num_threads(config.threads)
+        torch.set_num_threads(max(1, config.threads))
         self.seeds = config.agent_seeds
         self.streams = [Streams.from_seed(seed) for seed in self.seeds]
         count = config.environment.count
@@ -69,6 +70,9 @@ class Training:
             normalize_observations=config.environment.normalize_observations,
             device=self.device,
         )
+        if config.execution != "eager":
+            accelerate(self.agent)
+        self.members: dict[int, TD3] = {}
         self.episode_seeds = [episode_seeds(s, config.evaluation.episodes) for s in self.seeds]
         self.interval = Interval(len(self.seeds), self.device)
         self.best = [-np.inf] * len(self.seeds)
@@ -123,7 +127,7 @@ class Training:
         per_step = self.config.loop.updates_per_step
         if self.config.loop.update == "episode":
             for agent, _, length in ended:
-                member = self.agent.member(agent)
+                member = self.member(agent)
                 ring = self.replay.member(agent)
                 for diagnostics in member.train(ring, length * per_step, **self.hyperparameters):
                     self.interval.add_update(diagnostics, agent)
@@ -131,6 +135,14 @@ class Training:
             iterations = self.collector.count * per_step
             for diagnostics in self.agent.train(self.replay, iterations, **self.hyperparameters):
                 self.interval.add_update(diagnostics)
+
+    def member(self, agent: int) -> TD3:
+        """One of the agents by itself, executed like all of them."""
+        if agent not in self.members:
+            member = self.agent.member(agent)
+            eager = self.config.execution == "eager" or member is self.agent
+            self.members[agent] = member if eager else accelerate(member)
+        return self.members[agent]
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
