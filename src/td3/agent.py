@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from td3.agent_axis import per_agent
 from td3.networks import Actor, Critic
 from td3.normalize import Normalizer
 from td3.optimizer import Adam
@@ -46,8 +47,8 @@ class TD3:
         max_action: ArrayLike = 1.0,
         *,
         hidden_sizes: Sequence[int] = (400, 300),
-        actor_learning_rate: float = 1e-3,
-        critic_learning_rate: float = 1e-3,
+        actor_learning_rate: float | Tensor = 1e-3,
+        critic_learning_rate: float | Tensor = 1e-3,
         seed: int | Iterable[int] | None = None,
         normalize_observations: bool = False,
         device: torch.device | str = "cpu",
@@ -85,10 +86,10 @@ class TD3:
         replay_buffer: ReplayBuffer,
         iterations: int,
         batch_size: int = 100,
-        discount: float = 0.99,
-        tau: float = 0.005,
-        policy_noise: float = 0.2,
-        noise_clip: float = 0.5,
+        discount: float | Tensor = 0.99,
+        tau: float | Tensor = 0.005,
+        policy_noise: float | Tensor = 0.2,
+        noise_clip: float | Tensor = 0.5,
         policy_freq: int = 2,
     ) -> list[Diagnostics]:
         """Update `iterations` times on batches drawn from `replay_buffer`."""
@@ -107,13 +108,16 @@ class TD3:
         self,
         batch: Batch,
         noise: Tensor,
-        discount: float = 0.99,
-        tau: float = 0.005,
-        policy_noise: float = 0.2,
-        noise_clip: float = 0.5,
+        discount: float | Tensor = 0.99,
+        tau: float | Tensor = 0.005,
+        policy_noise: float | Tensor = 0.2,
+        noise_clip: float | Tensor = 0.5,
         policy_freq: int = 2,
     ) -> Diagnostics:
-        """One update. `noise`: standard normal, (agents, batch, action_dim)."""
+        """One update. `noise`: standard normal, (agents, batch, action_dim).
+
+        Other numbers are the same for all agents, or a tensor (agents,) with one for each.
+        """
         state, next_state, action, reward, done = batch
         if self.normalizer:
             state, next_state = self.normalizer(state), self.normalizer(next_state)
@@ -125,7 +129,8 @@ class TD3:
 
             # Step 6: clipped Gaussian noise on it, so that the critics cannot put their trust in
             # a narrow peak; then back into the action range.
-            smoothing = (noise * policy_noise).clamp(-noise_clip, noise_clip)
+            clip = per_agent(noise_clip, noise)
+            smoothing = (noise * per_agent(policy_noise, noise)).clamp(-clip, clip)
             limit = self.actor.max_action
             next_action = (next_action + smoothing).clamp(-limit, limit)
 
@@ -139,7 +144,7 @@ class TD3:
 
             # Step 9: the Bellman target. Nothing follows a terminal state. Under no_grad, it is a
             # constant for the critics: detached.
-            target_q = reward + (1 - done) * discount * next_q
+            target_q = reward + (1 - done) * per_agent(discount, done) * next_q
 
         # Step 10: both critics value the stored action, not the actor's: only what came of that
         # one was seen.
@@ -285,6 +290,6 @@ def mean_squared_error(value: Tensor, target: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def polyak(target: Actor | Critic, online: Actor | Critic, tau: float) -> None:
+def polyak(target: Actor | Critic, online: Actor | Critic, tau: float | Tensor) -> None:
     """target ← (1 - tau) · target + tau · online, for every parameter at once."""
-    target.flat.lerp_(online.flat, tau)
+    target.flat.lerp_(online.flat, per_agent(tau, online.flat))

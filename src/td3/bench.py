@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from td3 import run as runs
+from td3.accelerate import accelerate
 from td3.agent import TD3
 from td3.config import Config, EnvironmentConfig, check
 from td3.errors import UserError
@@ -100,6 +101,8 @@ def bench_update(
     device = prepare(config)
     check_memory(config, state_dim, action_dim)
     agent, ring = filled_agent(config, state_dim, action_dim, device)
+    if config.execution != "eager":
+        accelerate(agent)
     settings = config.agent
     products = update_products(
         state_dim, action_dim, settings.hidden_sizes, settings.batch_size, config.seeds
@@ -324,6 +327,7 @@ def describe(config: Config, device: torch.device, rounds: Rounds) -> dict[str, 
         "replay_size": config.loop.replay_size,
         "device": str(device),
         "threads": config.threads,
+        "execution": config.execution,
         "rounds": rounds.count,
         "seconds": rounds.seconds,
     }

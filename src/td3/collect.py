@@ -1,9 +1,10 @@
 """Policy + environments → transitions."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from td3.config import EnvironmentConfig
 from td3.environments import Environment, Task
@@ -30,8 +31,16 @@ class Environments(Protocol):
 
     task: Task
     states: NDArray[np.float32]
+    arrangement: str
+    """How many there are and who steps them, in words."""
 
-    def step(self, actions: NDArray[np.float32], time: int) -> Steps: ...
+    def step(self, actions: NDArray[np.float32], time: int) -> Steps:
+        """`send` and `receive`."""
+
+    def send(self, actions: NDArray[np.float32], time: int) -> None:
+        """Begin a step; what is done until `receive` may overlap with it."""
+
+    def receive(self) -> Steps: ...
     def snapshot(self) -> Arrays: ...
     def restore(self, arrays: Arrays) -> tuple[list[int], str]: ...
     def close(self) -> None: ...
@@ -46,14 +55,19 @@ class Slot:
     short, the object is remade at the first episode end after each multiple of `remake_every`.
     """
 
+    KEYS = ("life", "actions", "resets", "state")
+
     def __init__(self, config: EnvironmentConfig, stream: Stream, remake_every: int) -> None:
         self.config, self.stream, self.remake_every = config, stream, remake_every
         self.environment = Environment(config)
         self.start(time=0)
 
     def start(self, time: int) -> None:
-        """Begin the life of a fresh object."""
-        self.seed, self.made_at = int(self.stream.integers(2**31)), time
+        """Begin the life of a fresh object, with a seed of its own."""
+        self.begin(int(self.stream.integers(2**31)), time)
+
+    def begin(self, seed: int, time: int) -> None:
+        self.seed, self.made_at = seed, time
         self.actions: list[NDArray[np.float32]] = []
         self.resets: list[int] = []
         self.state = self.environment.reset(seed=self.seed)
@@ -113,6 +127,14 @@ def located(error: RunStopped, index: int, time: int) -> RunStopped:
     return RunStopped(f"{error} in environment {index} at step {time}")
 
 
+def strayed_sentence(env_id: str, strayed: list[int]) -> str:
+    """Why these environments began anew instead of going on."""
+    return (
+        f"{env_id} did not repeat itself: environment {', '.join(map(str, strayed))} came to "
+        "another state from the same seed and actions, and began a new episode"
+    )
+
+
 class InProcess:
     """Environments in this process, one after the other."""
 
@@ -121,8 +143,18 @@ class InProcess:
         self.slots = [Slot(config, stream, remake_every) for stream in streams]
         self.task = self.slots[0].environment.task
         self.states = np.stack([slot.state for slot in self.slots])
+        plural = "s" if len(streams) > 1 else ""
+        self.arrangement = f"{len(streams)} environment{plural} in this process"
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
+        self.send(actions, time)
+        return self.receive()
+
+    def send(self, actions: NDArray[np.float32], time: int) -> None:
+        self.sent = actions, time
+
+    def receive(self) -> Steps:
+        actions, time = self.sent
         results = []
         for index, (slot, action) in enumerate(zip(self.slots, actions, strict=True)):
             try:
@@ -148,16 +180,10 @@ class InProcess:
         strayed = [
             index
             for index, slot in enumerate(self.slots)
-            if not slot.restore(
-                {key: arrays[f"{index}.{key}"] for key in ("life", "actions", "resets", "state")}
-            )
+            if not slot.restore({key: arrays[f"{index}.{key}"] for key in slot.KEYS})
         ]
         self.states = np.stack([slot.state for slot in self.slots])
-        which = ", ".join(map(str, strayed))
-        return strayed, (
-            f"{self.task.id} did not repeat itself: environment {which} came to another state "
-            "from the same seed and actions, and began a new episode"
-        )
+        return strayed, strayed_sentence(self.task.id, strayed)
 
     def close(self) -> None:
         for slot in self.slots:
@@ -172,23 +198,37 @@ class Ended(NamedTuple):
     length: int
 
 
+def stop(agent: int, why: str) -> None:
+    """What to do about an agent that diverged, where nothing else was said."""
+    raise RunStopped(f"Agent {agent} diverged: {why}; try a smaller learning rate or reward_scale")
+
+
 class Collector:
-    """Acts in every agent's environments and hands back the rows to store."""
+    """Acts in every agent's environments and hands back the rows to store.
+
+    `exploration_noise` and `reward_scale` are one number, or one for each agent. An agent that
+    diverges is told to `freeze`, which marks it in `frozen`; its rows are zeros from then on.
+    """
 
     def __init__(
         self,
         environments: Environments,
         agents: int,
         explore: list[Stream],
-        exploration_noise: float,
-        reward_scale: float = 1.0,
+        exploration_noise: ArrayLike,
+        reward_scale: ArrayLike = 1.0,
+        frozen: NDArray[np.bool_] | None = None,
+        freeze: Callable[[int, str], None] = stop,
     ) -> None:
-        self.environments = environments
-        self.explore, self.exploration_noise = explore, exploration_noise
-        self.reward_scale = reward_scale
+        self.environments, self.explore, self.freeze = environments, explore, freeze
+        self.frozen = np.zeros(agents, dtype=np.bool_) if frozen is None else frozen
         self.count = len(environments.states) // agents
         self.owners = np.repeat(np.arange(agents), self.count)
         """Which agent each environment belongs to."""
+        self.exploration_noise, self.reward_scale = (
+            np.broadcast_to(np.asarray(number, dtype=np.float64), agents)[self.owners]
+            for number in (exploration_noise, reward_scale)
+        )
         self.returns = np.zeros(len(self.owners))
         self.lengths = np.zeros(len(self.owners), dtype=np.int64)
 
@@ -200,16 +240,20 @@ class Collector:
 
     def explore_around(self, actions: NDArray[np.floating]) -> NDArray[np.float32]:
         """The actors' actions with Gaussian noise, kept in range."""
-        if not np.isfinite(actions).all():
-            owner = int(self.owners[np.flatnonzero(~np.isfinite(actions).all(axis=1))[0]])
-            raise RunStopped(
-                f"Agent {owner} diverged: its action is no longer finite; "
-                "try a smaller learning rate or reward_scale"
-            )
+        actions = self.finite(actions, "its action is no longer finite")
         shape = (self.count, self.environments.task.action_dim)
         noise = np.concatenate([stream.standard_normal(shape) for stream in self.explore])
-        noisy = actions + self.exploration_noise * noise
-        return np.clip(noisy, -1, 1).astype(np.float32)
+        noisy = actions + self.exploration_noise[:, None] * noise
+        kept: NDArray[np.float32] = np.clip(noisy, -1, 1).astype(np.float32)
+        return kept
+
+    def finite(self, rows: NDArray[np.floating], why: str) -> NDArray[np.floating]:
+        """The rows, after freezing every agent with a number not finite; zeros for the frozen."""
+        if not np.isfinite(rows).all():
+            bad = ~np.isfinite(rows).all(axis=1) & ~self.frozen[self.owners]
+            for agent in np.unique(self.owners[bad]):
+                self.freeze(int(agent), why)
+        return np.where(self.frozen[self.owners, None], 0, rows) if self.frozen.any() else rows
 
     def step(
         self, actions: NDArray[np.float32], time: int
@@ -222,11 +266,11 @@ class Collector:
         parts += [rewards[:, None], steps.terminated[:, None]]
         with np.errstate(over="ignore"):
             rows = np.hstack(parts).astype(np.float32)
-        if not np.isfinite(rows).all():
-            raise RunStopped(f"A reward is too large to store at step {time}; lower reward_scale")
-        self.returns += np.where(steps.real, steps.rewards, 0)
-        self.lengths += steps.real
-        over = np.flatnonzero(steps.real & (steps.terminated | steps.truncated))
+        rows = self.finite(rows, "its reward is too large to store")
+        lived = steps.real & ~self.frozen[self.owners]
+        self.returns += np.where(lived, steps.rewards, 0)
+        self.lengths += lived
+        over = np.flatnonzero(lived & (steps.terminated | steps.truncated))
         ended = [
             Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i])) for i in over
         ]

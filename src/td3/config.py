@@ -5,8 +5,8 @@ code (and in their paper, where it differs). Help texts and documentation are ma
 """
 
 import dataclasses
+import itertools
 import numbers
-import re
 import tomllib
 import typing
 from collections.abc import Iterator, Mapping
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from td3.errors import UserError, nearest
+from td3.toml import read_toml
 
 Value = bool | int | float | str
 
@@ -30,9 +31,12 @@ class EnvironmentConfig:
     """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
     count: int = 1
     """Environments per agent, stepped in turn; authors' code: 1."""
-    vectorization: Literal["own", "sync", "async", "vector_entry_point"] = "own"
-    """How environments are stepped: own (in this process, exact resume) or by gymnasium.make_vec
-    in one of its modes (a resumed run then starts new episodes)."""
+    vectorization: Literal["auto", "own", "workers", "sync", "async", "vector_entry_point"] = "auto"
+    """Who steps the environments: own (this process) or workers (processes of td3's), with the
+    same numbers and exact resume; auto: the faster of the two; or gymnasium.make_vec in one of its
+    modes (a resumed run then starts new episodes)."""
+    workers: int = 0
+    """Worker processes; 0: as many as the environments and the free cores call for."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation; authors' code: off."""
     reward_scale: float = 1.0
@@ -124,6 +128,9 @@ class Config:
     """Seed of the first agent; the others count up from it."""
     seeds: int = 1
     """How many agents to train side by side, each with its own seed."""
+    grid: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Settings to try side by side, every combination with every seed, e.g.
+    --grid agent.discount=0.98,0.99 agent.tau=0.005,0.01"""
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
     track: tuple[Literal["tensorboard", "wandb"], ...] = ()
@@ -136,12 +143,69 @@ class Config:
     as fast) or eager (PyTorch as written). Part of the result: they round differently."""
 
     @property
+    def combinations(self) -> list[dict[str, float]]:
+        """Every combination of the grid's values; without a grid, one that changes nothing."""
+        keys = [key for key in VARIABLE if key in self.grid]
+        values = itertools.product(*(self.grid[key] for key in keys))
+        return [dict(zip(keys, combination, strict=True)) for combination in values]
+
+    @property
+    def agents(self) -> int:
+        """How many agents train side by side: one for each combination and seed."""
+        return self.seeds * len(self.combinations)
+
+    @property
     def agent_seeds(self) -> list[int]:
-        return list(range(self.seed, self.seed + self.seeds))
+        """The seed of each agent; those of one combination stand together."""
+        return list(range(self.seed, self.seed + self.seeds)) * len(self.combinations)
+
+    def member(self, agent: int) -> "Config":
+        """What one agent does, as a run of its own."""
+        config = varied(self, self.combinations[agent // self.seeds])
+        return dataclasses.replace(config, grid={}, seed=self.agent_seeds[agent], seeds=1)
+
+
+# What a grid may vary: settings that are numbers in the update or on an agent's own data, so that
+# agents which differ in them still train in one batched product.
+VARIABLE = (
+    "agent.actor_learning_rate", "agent.critic_learning_rate", "agent.discount", "agent.tau",
+    "agent.policy_noise", "agent.noise_clip", "loop.exploration_noise", "environment.reward_scale",
+)  # fmt: skip
+
+
+def varied(config: Config, settings: Mapping[str, float]) -> Config:
+    """The configuration with other values at these dotted names."""
+    for key, value in settings.items():
+        table, _, name = key.partition(".")
+        changed = dataclasses.replace(getattr(config, table), **{name: value})
+        config = dataclasses.replace(config, **{table: changed})
+    return config
+
+
+def in_words(settings: Mapping[str, Any]) -> str:
+    """Settings in a few words, without the names of their tables: discount 0.98, tau 0.01."""
+    return ", ".join(f"{key.partition('.')[2]} {value}" for key, value in settings.items())
+
+
+def check_grid(config: Config) -> None:
+    """Refuse a grid that cannot be trained as one population."""
+    for key, values in config.grid.items():
+        if key not in VARIABLE:
+            raise UserError(
+                f"{key} cannot be varied in a grid.{nearest(key, VARIABLE)} "
+                f"These can: {', '.join(VARIABLE)}."
+            )
+        if not values:
+            raise UserError(f"The grid names no value for {key}.")
+        for position, value in enumerate(values):
+            if value in values[:position]:
+                raise UserError(f"The grid names {key} {value} twice.")
+            check(dataclasses.replace(varied(config, {key: value}), grid={}))
 
 
 def check(config: Config) -> Config:
     """Return the configuration, or say in one sentence what is wrong with it."""
+    check_grid(config)
     positive = {
         "agent.batch_size": config.agent.batch_size,
         "agent.actor_learning_rate": config.agent.actor_learning_rate,
@@ -162,6 +226,7 @@ def check(config: Config) -> Config:
     not_negative = {
         "agent.policy_noise": config.agent.policy_noise,
         "agent.noise_clip": config.agent.noise_clip,
+        "environment.workers": config.environment.workers,
         "loop.exploration_noise": config.loop.exploration_noise,
         "loop.random_steps": config.loop.random_steps,
         "seed": config.seed,
@@ -183,6 +248,11 @@ def check(config: Config) -> Config:
         raise UserError(f"device must be cpu, cuda or auto, not {config.device!r}.")
     if not config.environment.id:
         raise UserError("Name an environment, e.g. td3 train Pendulum-v1.")
+    if config.environment.workers and config.environment.vectorization not in ("auto", "workers"):
+        raise UserError(
+            f"environment.workers is {config.environment.workers}, but environment.vectorization "
+            f"{config.environment.vectorization} has none; use workers."
+        )
     if config.loop.update == "step" and config.loop.random_steps >= config.loop.steps:
         raise UserError(
             f"loop.random_steps ({config.loop.random_steps}) leaves nothing to learn from in "
@@ -223,6 +293,9 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_convert(item, typing.get_args(hint)[0], key) for item in value)
     if origin is dict and isinstance(value, Mapping):
+        if key == "grid":  # "agent.tau" = […], or without quotes, which TOML reads as a table
+            lists = {k: v if isinstance(v, tuple) else (v,) for k, v in dotted(value)}
+            return {k: _convert(v, typing.get_args(hint)[1], k) for k, v in lists.items()}
         return {str(name): _plain(item, f"{key}.{name}") for name, item in value.items()}
     if hint in (bool, int, float, str):
         plain = _plain(value, key)
@@ -267,49 +340,6 @@ def dotted(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield from dotted(value, f"{prefix}{key}.")
         else:
             yield prefix + key, tuple(value) if isinstance(value, list) else value
-
-
-def to_toml(tables: Mapping[str, Any]) -> str:
-    """Nested tables of plain values as TOML text."""
-    return "\n".join(_toml_lines(tables, "")).strip() + "\n"
-
-
-def _toml_lines(table: Mapping[str, Any], name: str) -> list[str]:
-    lines = [f"[{name}]"] if name else []
-    nested = {key: value for key, value in table.items() if isinstance(value, Mapping)}
-    lines += [
-        f"{_toml_key(key)} = {_toml_value(value)}"
-        for key, value in table.items()
-        if key not in nested
-    ]
-    for key, value in nested.items():
-        lines += ["", *_toml_lines(value, f"{name}.{_toml_key(key)}" if name else _toml_key(key))]
-    return lines
-
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml_value(item) for item in value)}]"
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file's tables, or one sentence about why not."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"Cannot read {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid TOML: {error}.") from error
 
 
 def recipe_names() -> list[str]:

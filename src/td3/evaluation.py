@@ -38,25 +38,27 @@ def evaluate(
     device: torch.device | str = "cpu",
     max_steps: int = EvaluationConfig.max_steps,
 ) -> Evaluation:
-    """Play one noise-free episode per seed; `seeds[k]` are those of agent k.
+    """Play one noise-free episode per seed; `seeds[k]` are those of agent k, or none.
 
     Each agent plays its episodes one after the other in a simulator made for this evaluation, so
     that the result depends on nothing that happened before. All agents act in one forward pass.
     """
     environments = [Environment(config) for _ in seeds]
-    returns = [[0.0] * len(s) for s in seeds]
-    lengths = [[0] * len(s) for s in seeds]
+    shape = (len(seeds), max(len(s) for s in seeds))
+    returns, lengths = np.zeros(shape), np.zeros(shape, dtype=np.int64)
     episode = [0] * len(seeds)
-    states = np.stack([env.reset(seed=s[0]) for env, s in zip(environments, seeds, strict=True)])
-    playing = list(range(len(seeds)))
+    states = np.stack(
+        [env.reset(seed=[*s, 0][0]) for env, s in zip(environments, seeds, strict=True)]
+    )
+    playing = [agent for agent, own in enumerate(seeds) if own]
     while playing:
         batch = torch.from_numpy(states).unsqueeze(1).to(device)
         actions = act(batch).squeeze(1).cpu().numpy()
         for agent in list(playing):
             state, reward, terminated, truncated = environments[agent].step(actions[agent])
-            returns[agent][episode[agent]] += reward
-            lengths[agent][episode[agent]] += 1
-            if terminated or truncated or lengths[agent][episode[agent]] == max_steps:
+            returns[agent, episode[agent]] += reward
+            lengths[agent, episode[agent]] += 1
+            if terminated or truncated or lengths[agent, episode[agent]] == max_steps:
                 episode[agent] += 1
                 if episode[agent] == len(seeds[agent]):
                     playing.remove(agent)
@@ -65,4 +67,4 @@ def evaluate(
             states[agent] = state
     for environment in environments:
         environment.close()
-    return Evaluation(np.array(returns), np.array(lengths))
+    return Evaluation(returns, lengths)

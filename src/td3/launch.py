@@ -11,7 +11,7 @@ import torch
 
 from td3 import run as runs
 from td3.config import Config, check, from_dict, load_recipe
-from td3.environments import Environment
+from td3.environments import Environment, Task
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import remove
 from td3.integrations import tracker
@@ -90,7 +90,8 @@ def resume(
         runs.rewrite(folder, config, origin)
         remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
         for sink in training.sinks:
-            sink.write({"kind": "resumed", "step": training.step, "best": training.best})
+            facts = {"best": training.best, "frozen": training.population.frozen.tolist()}
+            sink.write({"kind": "resumed", "step": training.step, **facts})
         for remark in remarks:
             training.run.event("warning", step=training.step, message=remark)
             if display:
@@ -116,7 +117,11 @@ def with_threads(config: Config, task: Task) -> Config:
 
         agent = config.agent
         threads = fastest_threads(
-            task.state_dim, task.action_dim, agent.hidden_sizes, agent.batch_size, config.seeds
+            task.state_dim,
+            task.action_dim,
+            agent.hidden_sizes,
+            agent.batch_size,
+            len(config.agent_seeds),
         )
     return dataclasses.replace(config, threads=threads)
 
@@ -134,12 +139,16 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             sinks.append(display)
         training = Training(config, folder, sinks, *([display.step] if display else []))
         stack.callback(training.close)
+        if display and len(training.environments.states) > 1:
+            arrangement = training.environments.arrangement
+            display.write({"kind": "environments", "message": arrangement})
         yield training
 
 
 def execute(training: Training, event: str) -> int:
     """Run the loop until it ends, is asked to stop, or cannot go on."""
-    training.run.event(event, step=training.step)
+    arrangement = training.environments.arrangement
+    training.run.event(event, step=training.step, environments=arrangement)
     try:
         with StopRequest() as stop:
             training.loop(stop)

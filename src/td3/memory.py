@@ -11,7 +11,7 @@ SHARE = 0.9  # of what is free; the rest is for the simulators and the networks
 
 def ring_bytes(config: Config, state_dim: int, action_dim: int) -> int:
     """Size of all agents' rings."""
-    return 4 * row_width(state_dim, action_dim) * config.loop.replay_size * config.seeds
+    return 4 * row_width(state_dim, action_dim) * config.loop.replay_size * config.agents
 
 
 def available_bytes() -> int | None:
@@ -40,9 +40,9 @@ def check_memory(config: Config, state_dim: int, action_dim: int) -> None:
     if free is not None and needed > SHARE * free:
         fitting = int(SHARE * free / needed * config.loop.replay_size)
         raise UserError(
-            f"The replay ring needs {gigabytes(needed)} ({config.seeds} × "
+            f"The replay ring needs {gigabytes(needed)} ({config.agents} × "
             f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of {where} "
-            f"are free; use --loop.replay-size {fitting} or fewer seeds."
+            f"are free; use --loop.replay-size {fitting} or fewer agents."
         )
 
 

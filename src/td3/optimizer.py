@@ -1,18 +1,19 @@
 """Adam along the agent axis."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from td3.agent_axis import Network
+from td3.agent_axis import Network, per_agent
 
 
 class Adam(torch.optim.Optimizer):
     """Adam (Kingma & Ba, 2015) on a network's one flat parameter.
 
     Element-wise, so agents never mix. Each agent counts its own steps, because the members of a
-    population need not have trained equally often.
+    population need not have trained equally often. `lr` is one number, or one for each agent.
     """
 
     def __init__(
@@ -36,17 +37,18 @@ class Adam(torch.optim.Optimizer):
 
     def share(self, agent: int, network: Network) -> "Adam":
         """The optimizer of one agent, on the same memory."""
-        rows = slice(agent, agent + 1)
-        return self.over(network, self.count[rows], self.mean[rows], self.square[rows])
+        return self.over(network, lambda tensor: tensor[agent : agent + 1])
 
     def clone(self, network: Network) -> "Adam":
         """A copy for a copy of the network."""
-        return self.over(network, self.count.clone(), self.mean.clone(), self.square.clone())
+        return self.over(network, torch.clone)
 
-    def over(self, network: Network, count: Tensor, mean: Tensor, square: Tensor) -> "Adam":
+    def over(self, network: Network, taken: Callable[[Tensor], Tensor]) -> "Adam":
+        """The same optimizer for another network, with what is taken of each of its tensors."""
         group = self.param_groups[0]
-        other = Adam(network, group["lr"], group["betas"], group["eps"])
-        other.keep(count, mean, square)
+        rate = taken(group["lr"]) if isinstance(group["lr"], Tensor) else group["lr"]
+        other = Adam(network, rate, group["betas"], group["eps"])
+        other.keep(taken(self.count), taken(self.mean), taken(self.square))
         return other
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -66,11 +68,7 @@ class Adam(torch.optim.Optimizer):
         self.count += 1
         self.mean.lerp_(parameter.grad, 1 - beta1)
         self.square.mul_(beta2).addcmul_(parameter.grad, parameter.grad, value=1 - beta2)
-        mean_hat = self.mean / self.per_agent(1 - beta1**self.count)
-        square_hat = self.square / self.per_agent(1 - beta2**self.count)
-        rate = self.per_agent(group["lr"] * torch.ones_like(self.count))
+        mean_hat = self.mean / per_agent(1 - beta1**self.count, self.mean)
+        square_hat = self.square / per_agent(1 - beta2**self.count, self.mean)
+        rate = per_agent(group["lr"] * torch.ones_like(self.count), self.mean)
         parameter -= rate * mean_hat / (square_hat.sqrt_() + group["eps"])
-
-    def per_agent(self, numbers: Tensor) -> Tensor:
-        """One number per agent, shaped to meet that agent's parameters."""
-        return numbers.to(self.mean.dtype).view(-1, *[1] * (self.mean.dim() - 1))

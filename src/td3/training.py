@@ -14,19 +14,20 @@ from torch import Tensor
 from td3 import run as runs
 from td3.accelerate import accelerate
 from td3.agent import TD3
+from td3.arrangement import EXACT, arranged
 from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
-from td3.collect import Collector, Ended, Environments, InProcess
+from td3.collect import Collector, Ended
 from td3.config import Config, changes, to_dict
 from td3.errors import RunStopped, UserError
 from td3.evaluation import episode_seeds, evaluate
 from td3.files import JsonLines
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.policy import policy_card, save_policy
+from td3.population import Population, erase, erase_ring, not_finite
 from td3.replay import ReplayBuffer
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
-from td3.vector import Vectorized
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = ("agent.hidden_sizes", "loop.replay_size", "seed", "seeds")
@@ -45,10 +46,11 @@ class Training:
         self.config, self.sinks, self.on_step = config, sinks, on_step
         self.device = torch.device(config.device)
         torch.set_num_threads(max(1, config.threads))
+        self.population = Population(config, self.device)
         self.seeds = config.agent_seeds
         self.streams = [Streams.from_seed(seed) for seed in self.seeds]
         count = config.environment.count
-        self.environments = make_environments(
+        self.environments = arranged(
             config, [stream.env for stream in self.streams for _ in range(count)]
         )
         task = self.environments.task
@@ -56,23 +58,27 @@ class Training:
             self.environments,
             len(self.seeds),
             [stream.explore for stream in self.streams],
-            config.loop.exploration_noise,
-            config.environment.reward_scale,
+            self.population.each("loop.exploration_noise"),
+            self.population.each("environment.reward_scale"),
+            self.population.frozen,
+            self.freeze,
         )
         self.replay = ReplayBuffer(config.loop.replay_size, seed=self.seeds, device=self.device)
         self.agent = TD3(
             task.state_dim,
             task.action_dim,
             hidden_sizes=config.agent.hidden_sizes,
-            actor_learning_rate=config.agent.actor_learning_rate,
-            critic_learning_rate=config.agent.critic_learning_rate,
+            actor_learning_rate=self.population.number("agent.actor_learning_rate"),
+            critic_learning_rate=self.population.number("agent.critic_learning_rate"),
             seed=self.seeds,
             normalize_observations=config.environment.normalize_observations,
             device=self.device,
         )
+        self.members = [self.agent.member(agent) for agent in range(len(self.seeds))]
         if config.execution != "eager":
-            accelerate(self.agent)
-        self.members: dict[int, TD3] = {}
+            for agent in (self.agent, *self.members):
+                accelerate(agent)
+        self.hyperparameters = self.population.hyperparameters
         self.episode_seeds = [episode_seeds(s, config.evaluation.episodes) for s in self.seeds]
         self.interval = Interval(len(self.seeds), self.device)
         self.best = [-np.inf] * len(self.seeds)
@@ -127,34 +133,15 @@ class Training:
         per_step = self.config.loop.updates_per_step
         if self.config.loop.update == "episode":
             for agent, _, length in ended:
-                member = self.member(agent)
+                member = self.members[agent]
                 ring = self.replay.member(agent)
-                for diagnostics in member.train(ring, length * per_step, **self.hyperparameters):
+                numbers = self.population.hyperparameters_of(agent)
+                for diagnostics in member.train(ring, length * per_step, **numbers):
                     self.interval.add_update(diagnostics, agent)
         elif self.step > self.config.loop.random_steps:
             iterations = self.collector.count * per_step
             for diagnostics in self.agent.train(self.replay, iterations, **self.hyperparameters):
                 self.interval.add_update(diagnostics)
-
-    def member(self, agent: int) -> TD3:
-        """One of the agents by itself, executed like all of them."""
-        if agent not in self.members:
-            member = self.agent.member(agent)
-            eager = self.config.execution == "eager" or member is self.agent
-            self.members[agent] = member if eager else accelerate(member)
-        return self.members[agent]
-
-    @property
-    def hyperparameters(self) -> dict[str, Any]:
-        agent = self.config.agent
-        return {
-            "batch_size": agent.batch_size,
-            "discount": agent.discount,
-            "tau": agent.tau,
-            "policy_noise": agent.policy_noise,
-            "noise_clip": agent.noise_clip,
-            "policy_freq": agent.policy_freq,
-        }
 
     @property
     def finished(self) -> bool:
@@ -165,34 +152,57 @@ class Training:
         return self.step // every > (self.step - self.collector.count) // every
 
     def log(self) -> None:
-        """Write what happened since the last time; stop if an agent diverged."""
+        """Write what happened since the last time; freeze an agent that diverged."""
         then, step = self.clock
         self.clock = (time.monotonic(), self.step)
         speed = (self.step - step) / max(self.clock[0] - then, 1e-9)
         self.run.event("progress", step=self.step, steps_per_second=round(speed, 1))
         for record in self.interval.records(self.step, self.seeds, self.agent.updates.tolist()):
+            if self.population.frozen[record["agent"]]:
+                continue
             self.write(record)
             if name := diverged(record):
-                raise RunStopped(
-                    f"Seed {record['seed']} diverged: its {name} is {record[name]} by step "
-                    f"{self.step}; try a smaller learning rate or reward_scale"
-                )
+                self.freeze(record["agent"], f"its {name} is {record[name]}")
+
+    def freeze(self, agent: int, why: str) -> None:
+        """Let an agent that diverged rest while the others go on; the last one ends the run."""
+        name = self.population.name(agent)
+        if self.population.last:
+            raise RunStopped(
+                f"{name.capitalize()} diverged: {why} by step {self.step}; "
+                "try a smaller learning rate or reward_scale"
+            )
+        self.population.frozen[agent] = True
+        erase(self.agent, self.interval, agent)
+        erase_ring(self.replay, agent)
+        facts = {"step": self.step, **self.population.facts(agent), "message": why}
+        self.run.event("frozen", **facts)
+        for sink in self.sinks:
+            sink.write({"kind": "frozen", "name": name, **facts})
+
+    def freeze_diverged(self) -> None:
+        """Freeze every agent that holds a number which is not finite."""
+        for agent, name in not_finite(self.agent.tensors() | self.interval.tensors()).items():
+            self.freeze(agent, f"{name} is no longer finite")
 
     def evaluate(self) -> None:
         """Play the evaluation episodes and keep each agent's best policy."""
+        self.freeze_diverged()
+        frozen = self.population.frozen
         result = evaluate(
             self.agent.act,
             self.config.environment,
-            self.episode_seeds,
+            [[] if frozen[agent] else seeds for agent, seeds in enumerate(self.episode_seeds)],
             self.device,
             self.config.evaluation.max_steps,
         )
-        for agent, seed in enumerate(self.seeds):
+        for agent in np.flatnonzero(~frozen).tolist():
             mean_return = float(result.returns[agent].mean())
             best = mean_return > self.best[agent]
             record = evaluation_record(
-                self.step, agent, seed, result.returns[agent], result.lengths[agent], best
-            )
+                self.step, agent, self.seeds[agent], result.returns[agent], result.lengths[agent],
+                best,
+            )  # fmt: skip
             if best:
                 self.best[agent] = mean_return
                 self.keep_policy(agent, record)
@@ -200,13 +210,16 @@ class Training:
 
     def keep_policy(self, agent: int, record: Record) -> None:
         facts = {key: record[key] for key in ("step", "seed", "mean_return", "std_return")}
+        facts |= self.population.facts(agent)
         facts["episodes"] = self.config.evaluation.episodes
         facts["versions"] = runs.versions()
         member = self.agent.member(agent)
-        card = policy_card(member, self.environments.task, self.config.environment, facts)
+        own = self.population.members[agent].environment
+        card = policy_card(member, self.environments.task, own, facts)
         save_policy(member, card, self.run.policy_file(agent))
 
     def write(self, record: Record) -> None:
+        record |= self.population.facts(record["agent"])
         self.metrics.write(record)
         for sink in self.sinks:
             sink.write(record)
@@ -232,22 +245,17 @@ class Training:
 
     def save(self) -> None:
         """Write a checkpoint; never one with a number that is not finite."""
-        tensors = self.tensors()
-        for name, tensor in tensors.items():
-            if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-                raise RunStopped(
-                    f"An agent diverged: {name} is no longer finite at step {self.step}; "
-                    "try a smaller learning rate or reward_scale"
-                )
+        self.freeze_diverged()
         facts = {
             "step": self.step,
             "best": [float(b) if np.isfinite(b) else None for b in self.best],
+            "frozen": np.flatnonzero(self.population.frozen).tolist(),
             "metrics_bytes": self.metrics.length(),
             "config": to_dict(self.config),
             "streams": {name: stream_state(s) for name, s in self.moving_streams().items()},
         }
         self.segments = save_checkpoint(
-            self.run.folder, self.step, tensors, facts, self.replay, self.segments
+            self.run.folder, self.step, self.tensors(), facts, self.replay, self.segments
         )
         self.saved_at = self.step
 
@@ -275,6 +283,9 @@ class Training:
             restore_stream(stream, checkpoint.facts["streams"][name])
         strayed = self.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
         self.best = [-np.inf if b is None else b for b in checkpoint.facts["best"]]
+        for agent in checkpoint.facts.get("frozen", []):  # its segments hold what it once saw
+            self.population.frozen[agent] = True
+            erase_ring(self.replay, agent)
         self.metrics.truncate(checkpoint.facts["metrics_bytes"])
         self.segments = checkpoint.segments
         self.step = self.saved_at = checkpoint.step
@@ -285,8 +296,11 @@ class Training:
     def changed(self, before: dict[str, Any]) -> list[str]:
         """Settings that are not what they were; refuses those that the saved state depends on."""
         found = changes(before, to_dict(self.config))
+        found.pop("environment.workers", None)  # who steps exact environments changes nothing
+        if all(who in EXACT for who in found.get("environment.vectorization", ())):
+            found.pop("environment.vectorization", None)
         for key, (old, new) in found.items():
-            if key in SHAPES or key.startswith("environment."):
+            if key in SHAPES or key.startswith(("environment.", "grid.")):
                 raise UserError(
                     f"{key} was {old} when {self.run.folder} was saved and is now {new}; "
                     "put it back in config.toml, or start a new run."
@@ -310,10 +324,3 @@ def last_step(metrics: Path) -> int:
         with suppress(ValueError, KeyError, TypeError):
             return int(json.loads(line)["step"])
     return 0
-
-
-def make_environments(config: Config, streams: list[Stream]) -> Environments:
-    """One environment per stream, stepped by this process or by a Gymnasium vector."""
-    if config.environment.vectorization == "own":
-        return InProcess(config.environment, streams, remake_every=config.checkpoint.every)
-    return Vectorized.make(config.environment, streams)

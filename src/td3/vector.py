@@ -31,6 +31,8 @@ class Vectorized:
         self.vector, self.streams = vector, streams
         self.task = Task.of(env_id, vector.single_observation_space, vector.single_action_space)
         self.mode = vector.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        kind = type(vector.unwrapped).__name__
+        self.arrangement = f"{len(streams)} environments in Gymnasium's {kind}"
         self.start()
 
     def start(self) -> None:
@@ -61,6 +63,14 @@ class Vectorized:
         return cls(vector, config.id, streams)
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
+        self.send(actions, time)
+        return self.receive()
+
+    def send(self, actions: NDArray[np.float32], time: int) -> None:
+        self.sent = actions, time
+
+    def receive(self) -> Steps:
+        actions, time = self.sent
         scaled = np.stack([self.task.bounds.scale(action) for action in actions])
         try:
             observations, rewards, terminated, truncated, infos = self.vector.step(scaled)

@@ -112,10 +112,12 @@ def test_an_innocent_line_is_not(line: str) -> None:
 LAYERS = """
     td3
     errors seeding files signals matrix_products agent_axis
-    config
+    toml config
     replay networks normalize optimizer environments
     agent
-    collect vector evaluation metrics policy checkpoint run memory
+    accelerate
+    exchange collect worker workers vector evaluation metrics policy checkpoint run memory
+    arrangement population
     training
     integrations launch
     summary plots report video bench rehearsal inspection doctor
@@ -123,7 +125,7 @@ LAYERS = """
     __main__
 """
 ORDER = {name: place for place, name in enumerate(LAYERS.split())}
-PACKAGES = ("cli", "integrations")  # their modules may import each other
+PACKAGES = ("accelerate", "cli", "integrations")  # their modules may import each other
 
 
 def module_of(path: Path) -> str:
@@ -162,7 +164,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 35
+    assert len(found) == len(LAYERS.split()) == 42
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 
@@ -210,6 +212,13 @@ def test_importing_td3_or_its_command_loads_neither_torch_nor_an_extra() -> None
 def test_parsing_a_commands_arguments_does_not_load_torch() -> None:
     loaded = loaded_after("import td3.cli.train, td3.cli.evaluate, td3.config")
     assert "torch" not in loaded
+
+
+def test_a_worker_starts_without_torch() -> None:
+    """Else every worker would take seconds and hundreds of megabytes."""
+    loaded = loaded_after("import td3.worker")
+    assert "gymnasium" in loaded
+    assert not loaded & (EXTRAS | {"torch", "tyro", "rich"})
 
 
 def test_everything_that_trains_loads_torch_but_no_extra() -> None:

@@ -1,5 +1,6 @@
-"""How an update is executed. All of it wraps the agent's own `update` and contains no step of it."""
+"""How an update is executed: everything here wraps the agent's own `update`."""
 
+from td3.accelerate.workspace import Workspace
 from td3.agent import TD3
 
 
@@ -9,8 +10,6 @@ def accelerate(agent: TD3) -> TD3:
     Copies and members of it are updated plainly, until they are accelerated themselves.
     """
     if agent.device.type == "cpu":
-        from td3.accelerate.workspace import Workspace  # PyTorch's tracer takes time to import
-
         # An attribute of the object hides the method of its class.
         agent.__dict__["update"] = Workspace(agent)
     return agent

@@ -1,4 +1,4 @@
-"""Which kernel writes a node's value into memory that is already there."""
+"""Which kernels write the value of a traced operation into memory that is already there."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, fx
 
 Call = Callable[[], object]
-NARROW = 32  # columns
 PRODUCTS = (torch.ops.aten.bmm.default, torch.ops.aten.baddbmm.default)
+NARROW = 32  # columns
 
 
 class Pool:
@@ -38,51 +38,69 @@ def is_view(node: fx.Node) -> bool:
 def written_arguments(node: fx.Node) -> list[fx.Node]:
     """The arguments that it changes."""
     schema = getattr(node.target, "_schema", None)
-    if schema is None:
-        return []
     found: list[fx.Node] = []
-    for place, argument in enumerate(schema.arguments):
+    for place, argument in enumerate(schema.arguments if schema else ()):
         if argument.alias_info and argument.alias_info.is_write:
             value = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name)
-            found += value if isinstance(value, list | tuple) else [value]
+            parts = value if isinstance(value, list | tuple) else [value]
+            found += [part for part in parts if isinstance(part, fx.Node)]
     return found
 
 
 def calls_for(
-    node: fx.Node, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor, pool: Pool
+    target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor, pool: Pool
 ) -> list[Call]:
-    """Calls that write the node's value into `out`."""
-    if node.target in PRODUCTS and not options:
-        calls = product(arguments, out, pool)
-        if calls:
-            return calls
-    return [into(node, arguments, options, out)]
+    """Calls that write `target(*arguments, **options)` into `out`."""
+    calls = product(arguments, out, pool) if target in PRODUCTS and not options else []
+    return calls or [into(target, arguments, options, out)]
 
 
-def into(node: fx.Node, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor) -> Call:
-    """A call that writes the node's value into `out`."""
-    name = node.target._schema.name.removeprefix("aten::")
-    first = arguments[0]
-    if isinstance(first, Tensor) and first.data_ptr() == out.data_ptr():
-        in_place = getattr(torch, f"{name}_", None)
-        if in_place and torch.Tag.pointwise in node.target.tags:
-            return partial(in_place, *arguments, **options)
-    # The functions in `torch` cost a microsecond less per call than the operators they stand for.
-    function = getattr(torch, name, None)
-    if function:
-        call = partial(function, *arguments, **options, out=out)
-        if works(call):
-            return call
-    for overload in overloads(node.target):
-        (room,) = [a.name for a in overload._schema.arguments if a.is_out]
-        call = partial(overload, *arguments, **options, **{room: out})
+def product(arguments: Sequence[Tensor], out: Tensor, pool: Pool) -> list[Call]:
+    """Matrix products of shapes that the library multiplies slowly, another way; else nothing.
+
+    A result of few columns takes two to fifteen times as long as the same one lying on its side,
+    and a column times a row goes through a kernel for matrices.
+    """
+    *bias, left, right = arguments
+    if left.shape[2] == 1 and not bias:
+        return [partial(torch.mul, left, right, out=out)]
+    if out.shape[2] >= min(NARROW, out.shape[1]):
+        return []
+    function: Any = torch.baddbmm if bias else torch.bmm
+    turned = [*(part.mT for part in bias), right.mT, left.mT]
+    if out.mT.is_contiguous():
+        return [partial(function, *turned, out=out.mT)]
+    memory = pool.take(out.nbytes, out.device)
+    pool.give_back(memory)  # it is empty again when the two calls are done
+    lying = memory.view(out.dtype).view(out.mT.shape)
+    return [partial(function, *turned, out=lying), partial(out.copy_, lying.mT)]
+
+
+def into(target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor) -> Call:
+    """The call with the least to do around the arithmetic."""
+    name = target._schema.name.removeprefix("aten::")
+    if is_same(arguments[0], out) and (in_place := getattr(torch, f"{name}_", None)):
+        return partial(in_place, *arguments, **options)
+    # Functions of `torch` cost a microsecond less per call than the operators they stand for.
+    candidates = [(getattr(torch, name), "out")] if hasattr(torch, name) else []
+    for function, room in [*candidates, *writing_variants(target)]:
+        call = partial(function, *arguments, **options, **{room: out})
         if works(call):
             return call
 
     def compute_and_copy() -> None:
-        out.copy_(node.target(*arguments, **options))
+        out.copy_(target(*arguments, **options))
 
     return compute_and_copy
+
+
+def is_same(argument: object, out: Tensor) -> bool:
+    """Whether the result replaces this argument."""
+    return (
+        isinstance(argument, Tensor)
+        and argument.data_ptr() == out.data_ptr()
+        and (argument.shape, argument.stride()) == (out.shape, out.stride())
+    )
 
 
 def works(call: Call) -> bool:
@@ -94,36 +112,14 @@ def works(call: Call) -> bool:
     return True
 
 
-def overloads(target: Any) -> list[Any]:
-    """The variants of the operator that write into one given tensor."""
-    packet = target.overloadpacket
-    found = [getattr(packet, name) for name in packet.overloads()]
-    takes = [a.name for a in target._schema.arguments]
-    return [
-        overload
-        for overload in found
-        if [a.name for a in overload._schema.arguments if not a.is_out] == takes
-        and sum(a.is_out for a in overload._schema.arguments) == 1
-    ]
-
-
-def product(arguments: Sequence[Any], out: Tensor, pool: Pool) -> list[Call]:
-    """Matrix products of shapes that the library multiplies slowly, another way; else nothing.
-
-    A result of few columns takes two to fifteen times as long as the same one lying on its side; a
-    column times a row goes to a kernel for matrices.
-    """
-    *bias, left, right = arguments
-    if left.shape[2] == 1 and not bias:
-        return [partial(torch.mul, left, right, out=out)]
-    if out.shape[2] >= min(NARROW, out.shape[1]):
-        return []
-    lying = out.transpose(1, 2)
-    turned = [*(part.transpose(1, 2) for part in bias), right.mT, left.mT]
-    function = torch.baddbmm if bias else torch.bmm
-    if lying.is_contiguous():
-        return [partial(function, *turned, out=lying)]
-    memory = pool.take(out.nbytes, out.device)
-    pool.give_back(memory)  # for the next node: it is empty again when this one is done
-    scratch = memory.view(out.dtype).view(lying.shape)
-    return [partial(function, *turned, out=scratch), partial(out.copy_, scratch.mT)]
+def writing_variants(target: Any) -> list[tuple[Any, str]]:
+    """Variants of the operator that write into one given tensor, and what they call it."""
+    takes = [argument.name for argument in target._schema.arguments]
+    found = []
+    for name in target.overloadpacket.overloads():
+        variant = getattr(target.overloadpacket, name)
+        given = [a.name for a in variant._schema.arguments if not a.is_out]
+        rooms = [a.name for a in variant._schema.arguments if a.is_out]
+        if given == takes and len(rooms) == 1:
+            found.append((variant, rooms[0]))
+    return found

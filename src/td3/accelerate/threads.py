@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import torch
 
@@ -59,7 +60,13 @@ def counts_up_to(cores: int) -> list[int]:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Of the machine, or of the container if fewer."""
+    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0)
+    cores = cores or float(os.cpu_count() or 1)
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
+        if quota.isdigit():
+            cores = min(cores, int(quota) / int(period))
+    except (OSError, ValueError):
+        pass
+    return max(1, int(cores))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from td3.accelerate.kernels import Pool
 from td3.accelerate.plan import Plan
-from td3.accelerate.trace import Settings, inputs_of, state_of, constants_of, trace
+from td3.accelerate.trace import Settings, constants_of, inputs_of, state_of, trace
 from td3.agent import TD3, Diagnostics
 from td3.optimizer import Adam
 from td3.replay import Batch
@@ -29,10 +29,10 @@ class Workspace:
         self,
         batch: Batch,
         noise: Tensor,
-        discount: float = 0.99,
-        tau: float = 0.005,
-        policy_noise: float = 0.2,
-        noise_clip: float = 0.5,
+        discount: float | Tensor = 0.99,
+        tau: float | Tensor = 0.005,
+        policy_noise: float | Tensor = 0.2,
+        noise_clip: float | Tensor = 0.5,
         policy_freq: int = 2,
     ) -> Diagnostics:
         """One update. `noise`: standard normal, (agents, batch, action_dim)."""
@@ -68,7 +68,7 @@ class Workspace:
             inputs = inputs_of(self.agent, batch, noise, settings)
             kept = len(state_of(self.agent)) + len(constants_of(self.agent))
             room = [given.clone(memory_format=torch.contiguous_format) for given in inputs[kept:]]
-            self.plans[key] = (Plan(graph, [*inputs[:kept], *room], self.pool), room)
+            self.plans[key] = (Plan(graph.graph, [*inputs[:kept], *room], self.pool), room)
         return self.plans[key]
 
     def depends_on(self, batch: Batch, noise: Tensor, settings: Settings) -> list[Any]:

@@ -78,11 +78,15 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
     """The command's arguments; a mistake becomes one sentence instead of tyro's box."""
     import tyro
 
+    from td3.cli.grid import registry
+
     kind_of_default = {} if default is None else {"default": default}
     captured = io.StringIO()
     try:
         with contextlib.redirect_stderr(captured):
-            return tyro.cli(kind, prog=f"td3 {command}", args=words, **kind_of_default)
+            return tyro.cli(
+                kind, prog=f"td3 {command}", args=words, registry=registry(), **kind_of_default
+            )
     except SystemExit as error:
         if error.code in (0, None):
             raise

@@ -59,6 +59,8 @@ class Arguments:
     """Agents (seeds) trained side by side."""
     threads: int = 1
     """CPU threads for the arithmetic."""
+    execution: Literal["auto", "eager"] = "auto"
+    """How updates are executed: auto, as training does, or eager, PyTorch as written."""
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
     state_dim: int = 17
@@ -137,10 +139,13 @@ def resolve(arguments: Arguments) -> "Config":
 
     if arguments.agents < 1:
         raise UserError(f"agents must be 1 or more, not {arguments.agents}.")
+    if arguments.threads < 1:
+        raise UserError(f"threads must be 1 or more, not {arguments.threads}.")
     return dataclasses.replace(
         load_recipe(arguments.recipe),
         seeds=arguments.agents,
         threads=arguments.threads,
+        execution=arguments.execution,
         device=arguments.device,
     )
 

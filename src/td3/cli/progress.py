@@ -10,8 +10,10 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.text import Text
 
-from td3.config import Config
+from td3.config import Config, in_words
 from td3.metrics import Record
+
+RANKED = 8  # settings of a grid to show while it trains
 
 
 @contextlib.contextmanager
@@ -30,8 +32,13 @@ class Display:
 
     def __init__(self, config: Config) -> None:
         self.console = Console(stderr=True)
-        self.steps, self.agents = config.loop.steps, config.seeds
+        self.steps, self.agents = config.loop.steps, config.agents
+        self.settings = [in_words(own) for own in config.combinations for _ in range(config.seeds)]
+        self.frozen: set[int] = set()
         seeds = f" · {config.seeds} seeds" if config.seeds > 1 else f" · seed {config.seed}"
+        if config.grid:
+            seeds += f" × {len(config.combinations)} settings = {config.agents} agents"
+            self.console.print(config.environment.id + seeds, highlight=False)
         self.bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),
@@ -59,12 +66,17 @@ class Display:
     def write(self, record: Record) -> None:
         if record["kind"] == "folder":
             self.console.print(f"Run folder: {record['message']}", soft_wrap=True, markup=False)
+        elif record["kind"] == "environments":
+            self.console.print(f"{record['message']}.", soft_wrap=True, highlight=False)
         elif record["kind"] == "remark":
             self.console.print(f"! {record['message']}", soft_wrap=True, markup=False)
         elif record["kind"] == "resumed":
-            self.best = dict(enumerate(record["best"]))
+            self.frozen = {agent for agent, frozen in enumerate(record["frozen"]) if frozen}
+            self.best = {k: v for k, v in enumerate(record["best"]) if k not in self.frozen}
             self.console.print(f"Continuing at step {record['step']:,}.", highlight=False)
             self.bar.update(self.task, completed=record["step"])
+        elif record["kind"] == "frozen":
+            self.freeze(record)
         elif record["kind"] == "evaluation":
             self.take_evaluation(record)
         else:
@@ -72,15 +84,29 @@ class Display:
                 self.figures.setdefault(name, {})[record["agent"]] = record[name]
             self.bar.update(self.task, completed=record["step"])
 
+    def freeze(self, record: Record) -> None:
+        """Say who diverged, and leave it out of the figures."""
+        self.console.print(
+            f"! Agent {record['agent']} ({record['name']}) diverged at step "
+            f"{record['step']:,}: {record['message']}. It is frozen, its best policy is kept, "
+            "and the others go on.",
+            soft_wrap=True, markup=False, highlight=False,
+        )  # fmt: skip
+        self.frozen.add(record["agent"])
+        for values in self.figures.values():
+            values.pop(record["agent"], None)
+        self.best.pop(record["agent"], None)
+
     def take_evaluation(self, record: Record) -> None:
         agent = record["agent"]
         self.figures.setdefault("evaluation", {})[agent] = record["mean_return"]
         self.evaluated = record["step"]
         if record["best"]:
             self.best[agent], self.best_step[agent] = record["mean_return"], record["step"]
-        if not self.console.is_terminal and agent == self.agents - 1:
+        if not self.console.is_terminal and agent == max(set(range(self.agents)) - self.frozen):
             line = f"step {record['step']:>9,}  {self.summary()}"
-            self.console.print(line, highlight=False, soft_wrap=True)
+            line += "".join(f" · best setting {own}" for own in self.ranking()[:1])
+            self.console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     def mean(self, name: str) -> float | None:
         values = [v for v in self.figures.get(name, {}).values() if v is not None]
@@ -104,8 +130,18 @@ class Display:
                 parts.append(f"{label} {style.format(value)}")
         return " · ".join(parts) or "starting"
 
+    def ranking(self) -> list[str]:
+        """The settings of a grid, best evaluation first, over the seeds that still train."""
+        found: dict[str, list[float]] = {}
+        for agent, value in self.figures.get("evaluation", {}).items():
+            if value is not None and self.settings[agent]:
+                found.setdefault(self.settings[agent], []).append(value)
+        ranked = sorted(((sum(v) / len(v), own) for own, v in found.items()), reverse=True)
+        return [f"{own}: {mean:,.1f}" for mean, own in ranked]
+
     def render(self) -> Any:
-        return Group(self.bar, Text(self.summary(), style="dim"))
+        lines = [self.summary(), *self.ranking()[:RANKED]]
+        return Group(self.bar, Text("\n".join(lines), style="dim"))
 
     def close(self) -> None:
         if self.live.is_started:

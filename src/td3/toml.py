@@ -1,0 +1,52 @@
+"""TOML files: nested tables of plain values, written and read."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from td3.errors import UserError
+
+
+def to_toml(tables: Mapping[str, Any]) -> str:
+    """Nested tables of plain values as TOML text."""
+    return "\n".join(_toml_lines(tables, "")).strip() + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], name: str) -> list[str]:
+    lines = [f"[{name}]"] if name else []
+    nested = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    lines += [
+        f"{_toml_key(key)} = {_toml_value(value)}"
+        for key, value in table.items()
+        if key not in nested
+    ]
+    for key, value in nested.items():
+        lines += ["", *_toml_lines(value, f"{name}.{_toml_key(key)}" if name else _toml_key(key))]
+    return lines
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml_value(item) for item in value)}]"
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's tables, or one sentence about why not."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid TOML: {error}.") from error
