@@ -1,8 +1,10 @@
 """Tracing, planned kernels, reserved memory, and how many threads to use."""
 
 import copy
+import dataclasses
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +17,10 @@ from td3.accelerate.plan import Plan
 from td3.accelerate.trace import inputs_of, state_of, trace
 from td3.accelerate.workspace import Workspace
 from td3.agent import TD3
+from td3.config import from_dict
+from td3.launch import prepared, resume, train
 from td3.replay import Batch
+from td3.run import create
 
 SETTINGS = {"discount": 0.99, "tau": 0.005, "policy_noise": 0.2, "noise_clip": 0.5}
 
@@ -228,3 +233,53 @@ def test_an_update_is_measured_with_the_threads_asked_for() -> None:
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_run_measures_its_threads_once_and_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, asked = torch.get_num_threads(), []
+
+    def measured(*sizes: object) -> int:
+        asked.append(sizes)
+        return 2
+
+    monkeypatch.setattr(threads, "fastest_threads", measured)
+    settings = {"agent": {"hidden_sizes": [8], "batch_size": 4}, "device": "cpu", "seeds": 2}
+    loop = {"steps": 40, "random_steps": 20, "replay_size": 100}
+    try:
+        run = train("Pendulum-v1", "quick", run=tmp_path / "run", loop=loop, **settings)
+        assert torch.get_num_threads() == 2
+        assert asked == [(3, 1, (8,), 4, 2)]
+        assert "\nthreads = 2\n" in (run / "config.toml").read_text(encoding="utf-8")
+        resume(run, steps=60)
+        train("Pendulum-v1", "quick", run=tmp_path / "told", loop=loop, threads=1, **settings)
+        assert torch.get_num_threads() == 1
+        assert len(asked) == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("update", ["step", "episode"])
+def test_a_run_may_be_eager(tmp_path: Path, update: str) -> None:
+    config = from_dict(
+        {
+            "environment": {"id": "Pendulum-v1"},
+            "agent": {"hidden_sizes": [8], "batch_size": 4},
+            "loop": {"update": update, "replay_size": 100, "steps": 210, "random_steps": 195},
+            "seeds": 2,
+            "device": "cpu",
+            "threads": 1,
+        }
+    )
+    for execution in ("auto", "eager"):
+        chosen = dataclasses.replace(config, execution=execution)
+        folder = create(chosen, tmp_path / execution)
+        with prepared(chosen, folder, None) as training:
+            agents = (training.agent, *training.members)
+            assert [("update" in agent.__dict__) for agent in agents] == [execution == "auto"] * 3
+            while training.agent.updates.min() < 2:
+                training.update(training.collect())
+            if execution == "auto":
+                plans = [len(workspace_of(agent).plans) for agent in agents]
+                assert plans == ([2, 0, 0] if update == "step" else [0, 2, 2])
