@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from td3.arrangement import cores, worker_count
+from td3.arrangement import worker_count
 from td3.bench import Benchmark, Figure, Rounds, Tick, take_note
 from td3.collect import Environments, InProcess
 from td3.config import Config
+from td3.cores import usable_cores
 from td3.errors import UserError
 from td3.seeding import Streams
 from td3.workers import Workers
@@ -50,7 +51,7 @@ def bench_environments(
     settings = {
         "environment": environment.id,
         "workers": {str(count): number for count, number in workers.items()},
-        "cores": cores(),
+        "cores": usable_cores(),
         "rounds": rounds.count,
         "seconds": rounds.seconds,
     }

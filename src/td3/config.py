@@ -137,8 +137,16 @@ class Config:
     """cpu, cuda, or auto: cuda where there is one."""
     track: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Where to send metrics besides metrics.jsonl: tensorboard, wandb."""
-    threads: int = 1
-    """CPU threads for the arithmetic. Part of the result: another count rounds differently."""
+    threads: int = 0
+    """CPU threads for the arithmetic; 0: as many as prove fastest when the run begins. Part of the
+    result: another count rounds differently, so the run keeps the one it began with."""
+    execution: Literal["auto", "eager"] = "auto"
+    """How updates are executed: auto (planned kernels in reserved memory on a CPU, captured graphs
+    on a GPU) or eager (PyTorch as written, for looking inside). Part of the result: they round
+    differently."""
+    precision: Literal["tf32", "float32"] = "tf32"
+    """How a GPU multiplies matrices: tf32 (factors rounded to 11 bits, sums in float32; several
+    times as fast) or float32. A CPU always uses float32."""
 
     @property
     def combinations(self) -> list[dict[str, float]]:
@@ -220,7 +228,6 @@ def check(config: Config) -> Config:
         "evaluation.max_steps": config.evaluation.max_steps,
         "checkpoint.every": config.checkpoint.every,
         "seeds": config.seeds,
-        "threads": config.threads,
     }
     not_negative = {
         "agent.policy_noise": config.agent.policy_noise,
@@ -229,6 +236,7 @@ def check(config: Config) -> Config:
         "loop.exploration_noise": config.loop.exploration_noise,
         "loop.random_steps": config.loop.random_steps,
         "seed": config.seed,
+        "threads": config.threads,
     }
     shares = {"agent.discount": config.agent.discount, "agent.tau": config.agent.tau}
     for key, number in positive.items():

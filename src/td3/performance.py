@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from td3.config import read_toml
 from td3.errors import UserError
+from td3.toml import read_toml
 
 Report = dict[str, Any]
 BEGIN = "<!-- made by 'td3 bench report' from benchmarks/results; change those, not this -->"

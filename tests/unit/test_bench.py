@@ -108,6 +108,7 @@ def test_update_reports_named_figures_and_the_machine(capsys: pytest.CaptureFixt
     assert report["settings"].items() >= {
         "agents": 2, "state_dim": 5, "action_dim": 3, "rounds": 2, "recipe": "quick",
         "device": "cpu", "threads": 1, "hidden_sizes": [64, 64], "batch_size": 128,
+        "execution": "auto",
     }.items()  # fmt: skip
     assert set(report["figures"]) == {
         "updates_per_second",

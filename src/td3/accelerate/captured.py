@@ -6,7 +6,6 @@ for the actions; the ring lives on the device, and random numbers arrive in bloc
 """
 
 import copy
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from td3.accelerate.trace import Prepare, inputs_of, trace
 from td3.agent import TD3
+from td3.cores import usable_cores
 from td3.draws import Draws
 from td3.learner import Learner
 from td3.metrics import Interval
@@ -179,7 +179,7 @@ class Updating:
         self.copied = [torch.cuda.Event() for _ in range(2)]
         self.draws = Draws(
             replay.streams, agent.smooth, [u.numpy() for u in self.uniform],
-            [n.numpy() for n in self.normal], threads=min(8, os.cpu_count() or 1, agent.agents),
+            [n.numpy() for n in self.normal], threads=min(8, usable_cores(), agent.agents),
         )  # fmt: skip
         self.used = AHEAD  # of the block on the device: there is none yet
         self.sizes = torch.zeros(agent.agents, 1, dtype=torch.int64).pin_memory()
@@ -282,13 +282,12 @@ def cloned(tensors: Any) -> Any:
 
 def inductor(function: Callable[..., Any]) -> Callable[..., Any]:
     """Merge element-wise operations; the same choices on every run."""
-    options = {"deterministic": True} if hasattr(torch._inductor.config, "deterministic") else {}
+    known = hasattr(torch._inductor.config, "deterministic")
+    options: dict[str, Any] = {"deterministic": True} if known else {}
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)
 
 
-def captured(
-    function: Callable[[], None], warm_up: Callable[[], None]
-) -> torch.cuda.CUDAGraph:
+def captured(function: Callable[[], None], warm_up: Callable[[], None]) -> torch.cuda.CUDAGraph:
     """Record what a function asks of the device, after it has run twice off the record."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

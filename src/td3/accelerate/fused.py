@@ -6,7 +6,7 @@ tf32 products.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import triton
@@ -56,8 +56,8 @@ class Layers:
     def __call__(self, x: Tensor, flat: Tensor) -> Tensor:
         x = x if x.stride(-1) == 1 else x.contiguous()
         if torch.is_grad_enabled() and (x.requires_grad or flat.requires_grad):
-            return FusedLayers.apply(x, flat, self.widths)  # type: ignore[no-any-return]
-        return layers_forward(x, flat, self.widths, keep=False)[0]
+            return cast(Tensor, FusedLayers.apply(x, flat, self.widths))  # type: ignore[no-untyped-call]
+        return cast(Tensor, layers_forward(x, flat, self.widths, keep=False)[0])
 
 
 class FusedLayers(Function):
@@ -68,10 +68,10 @@ class FusedLayers(Function):
         out, hidden_1, hidden_2 = layers_forward(x, flat, widths, keep=True)
         ctx.save_for_backward(x, flat, hidden_1, hidden_2)
         ctx.widths = widths
-        return out
+        return cast(Tensor, out)
 
     @staticmethod
-    def backward(ctx: Any, out_gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # type: ignore[override]
+    def backward(ctx: Any, out_gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         x, flat, hidden_1, hidden_2 = ctx.saved_tensors
         to_input, to_weights, _ = ctx.needs_input_grad
         given = (out_gradient.contiguous(), x, flat, hidden_1, hidden_2, ctx.widths)
@@ -130,7 +130,11 @@ def layers_backward(
     inputs, width_1, width_2, outputs = widths
     rows, chunk, warps, stages = BACKWARD_FEW if networks < FEW else BACKWARD_MANY
     programs = triton.cdiv(batch, rows)
-    first, large, last = (inputs + 1) * width_1, width_1 * width_2, width_2 + (width_2 + 1) * outputs
+    first, large, last = (
+        (inputs + 1) * width_1,
+        width_1 * width_2,
+        width_2 + (width_2 + 1) * outputs,
+    )
     x_gradient = x.new_empty(networks, batch if to_input else 0, inputs)
     flat_gradient = flat.new_empty(networks, flat.shape[1] if to_weights else 0)
     gradient_2 = torch.empty_like(hidden_2) if to_weights else hidden_2

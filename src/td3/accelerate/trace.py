@@ -73,7 +73,7 @@ def trace(
         chosen = {k: next(given) if isinstance(v, Tensor) else v for k, v in settings.items()}
         *parts, normal = given
         copied.updates = np.full(agent.agents, 0 if delayed else 1)
-        seen = type(agent).update(copied, Batch(*parts), normal, **chosen, policy_freq=2)  # type: ignore[arg-type]
+        seen = type(agent).update(copied, Batch(*parts), normal, **chosen, policy_freq=2)
         return [number for number in seen if number is not None]
 
     # On clones: what the function changes is changed while it is traced.

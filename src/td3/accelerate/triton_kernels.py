@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
 """Triton kernels for networks of two hidden layers, many side by side.
 
 A layer's activation is made where it is used: the first layer's is computed chunk by chunk inside
@@ -16,7 +17,8 @@ def forward_kernel(
     x_network, x_row, flat_network,
     BATCH: tl.constexpr, INPUTS: tl.constexpr, WIDTH_1: tl.constexpr, WIDTH_2: tl.constexpr,
     OUTPUTS: tl.constexpr, PADDED_INPUTS: tl.constexpr, PADDED_WIDTH: tl.constexpr,
-    PADDED_OUTPUTS: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr, KEEP: tl.constexpr, PRECISION: tl.constexpr,
+    PADDED_OUTPUTS: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Rows of one network's batch through all three layers."""
     network = tl.program_id(0).to(tl.int64)

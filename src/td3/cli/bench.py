@@ -72,6 +72,10 @@ class Arguments:
     """Agents (seeds) trained side by side."""
     threads: tuple[int, ...] = (1,)
     """CPU threads for the arithmetic; several counts for peers only."""
+    execution: Literal["auto", "eager"] = "auto"
+    """How updates are executed: auto, as training does, or eager, PyTorch as written."""
+    precision: Literal["tf32", "float32"] = "tf32"
+    """How a GPU multiplies matrices."""
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
     state_dim: int = 17
@@ -205,10 +209,14 @@ def resolve(arguments: Arguments) -> "Config":
 
     if arguments.agents < 1:
         raise UserError(f"agents must be 1 or more, not {arguments.agents}.")
+    if min(arguments.threads, default=0) < 1:
+        raise UserError("threads must be 1 or more.")
     return dataclasses.replace(
         load_recipe(arguments.recipe),
         seeds=arguments.agents,
         threads=arguments.threads[0],
+        execution=arguments.execution,
+        precision=arguments.precision,
         device=arguments.device,
     )
 
