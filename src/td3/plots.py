@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from td3.curves import Curve, XAxis, align, curves
 from td3.errors import UserError
-from td3.summary import Curve, Floats, RunSummary, Steps, XAxis, align, curves
+from td3.summary import Floats, RunSummary, Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

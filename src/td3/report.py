@@ -13,19 +13,9 @@ from string import Template
 from typing import Any
 from urllib.parse import quote
 
+from td3.curves import Curve, SeedLine, bootstrap_interval, curves
 from td3.plots import plot, plot_training
-from td3.summary import (
-    Curve,
-    Evaluations,
-    Floats,
-    Record,
-    RunSummary,
-    SeedLine,
-    bootstrap_interval,
-    curves,
-    read_run,
-    read_runs,
-)
+from td3.summary import Evaluations, Floats, Record, RunSummary, read_run, read_runs
 
 __all__ = [
     "Curve",
