@@ -75,8 +75,8 @@ class RunSummary:
             step, agent = event.get("step"), event.get("agent")
             if event.get("event") == "resume" and isinstance(step, int):
                 found = {who: when for who, when in found.items() if when <= step}
-            elif event.get("event") == "frozen" and isinstance(agent, int):
-                found[agent] = step if isinstance(step, int) else 0
+            elif event.get("event") == "frozen" and _is_whole(step) and _is_whole(agent):
+                found |= {agent: step} if agent in self.evaluations else {}
         return found
 
     @property
