@@ -197,10 +197,7 @@ def check_grid(config: Config) -> None:
     """Refuse a grid that cannot be trained as one population."""
     for key, values in config.grid.items():
         if key not in VARIABLE:
-            raise UserError(
-                f"{key} cannot be varied in a grid.{nearest(key, VARIABLE)} "
-                f"These can: {', '.join(VARIABLE)}."
-            )
+            raise UserError(f"{key} cannot be varied in a grid; these can: {', '.join(VARIABLE)}.")
         if not values:
             raise UserError(f"The grid names no value for {key}.")
         for position, value in enumerate(values):

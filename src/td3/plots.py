@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from td3.curves import Curve, XAxis, align, curves, labels
 from td3.errors import UserError
-from td3.summary import Curve, Floats, RunSummary, Steps, XAxis, align, curves
+from td3.summary import Floats, RunSummary, Steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,13 +77,11 @@ def plot(
         if x == "hours":
             raise UserError("A reference has steps but no hours: leave out one of the two.")
         references = _read_reference(reference, environments)
-    styles = {
-        label: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // 7 % len(DASHES)]}
-        for i, label in enumerate(dict.fromkeys(curve.label for curve in shown))
-    }
+    styles = _styles(curve.label for curve in shown)
     columns = 2 if len(environments) == 4 else min(len(environments), 3)
     rows = -(-len(environments) // columns)
     width, height = (6.0, 4.0) if len(environments) == 1 else (3.6 * columns, 2.7 * rows + 0.5)
+    height += 0.18 * max(0, len(styles) // _legend_columns(styles, width) - 2)
     with styled_figure(width, height) as figure:
         panels = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
         for panel, environment in zip(panels, environments, strict=False):
@@ -95,6 +94,20 @@ def plot(
             panel.set_ylabel("evaluation return")
         _legend(figure, shown, styles, reference_label if references else None)
         return save_figure(figure, out)
+
+
+def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """A colour for each, and when they run out, another dash."""
+    return {
+        name: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // 7 % len(DASHES)]}
+        for i, name in enumerate(dict.fromkeys(names))
+    }
+
+
+def _legend_columns(names: Collection[str], width: float) -> int:
+    """How many entries fit side by side; a letter takes some 0.065 inches."""
+    longest = 0.065 * max(len(name) for name in names) + 1.3
+    return max(1, min(len(names), 4, int(width / longest)))
 
 
 def _draw_panel(
@@ -118,8 +131,13 @@ def _draw_panel(
         colour, seeds = styles[curve.label]["color"], len(curve.values)
         for line in curve.lines if seeds > 1 else ():
             _thin(panel, line.x(x) * scale, line.returns, colour, seeds)
+        for line in curve.lines:
+            if line.frozen is not None and len(line.steps):
+                end = (line.x(x)[-1:] * scale, line.returns[-1:])
+                panel.plot(*end, color=colour, linestyle="", marker="x", zorder=3)
         at = curve.x(x) * scale
-        panel.fill_between(at, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
+        faint = min(0.2, 0.5 / len(shown))  # bands of many curves lie over each other
+        panel.fill_between(at, curve.low, curve.high, color=colour, alpha=faint, linewidth=0)
         marker = "o" if len(at) < 4 else ""
         panel.plot(at, curve.mean, **styles[curve.label], linewidth=1.8, marker=marker, zorder=3)
     panel.set_xlabel(unit)
@@ -138,23 +156,34 @@ def _legend(
     styles: dict[str, dict[str, Any]],
     reference_label: str | None,
 ) -> None:
+    entries = {}
+    for label, style in styles.items():
+        mine = [curve for curve in shown if curve.label == label]
+        seeds = {len(curve.values) for curve in mine}
+        count = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
+        text = f"{count} {'seed' if seeds == {1} else 'seeds'}"
+        frozen = sum(line.frozen is not None for curve in mine for line in curve.lines)
+        text += f", {frozen} diverged: ×" if frozen else ""
+        entries[f"{label} ({text})"] = {**style, "linewidth": 1.8}
+    if reference_label is not None:
+        entries[reference_label] = REFERENCE
+    several = any(len(curve.values) > 1 for curve in shown)
+    _legend_below(
+        figure, entries, "mean over seeds, 95 % interval; thin: each seed" if several else None
+    )
+
+
+def _legend_below(
+    figure: Figure, entries: dict[str, dict[str, Any]], title: str | None = None
+) -> None:
     """One legend for all panels, below them, where it hides no data."""
     from matplotlib.lines import Line2D
 
-    handles = []
-    for label, style in styles.items():
-        seeds = {len(curve.values) for curve in shown if curve.label == label}
-        count = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
-        text = f"{label} ({count} {'seed' if seeds == {1} else 'seeds'})"
-        handles.append(Line2D([], [], **style, linewidth=1.8, label=text))
-    if reference_label is not None:
-        handles.append(Line2D([], [], **REFERENCE, label=reference_label))
-    several = any(len(curve.values) > 1 for curve in shown)
     legend = figure.legend(
-        handles=handles,
+        handles=[Line2D([], [], **style, label=text) for text, style in entries.items()],
         loc="outside lower center",
-        ncols=min(len(handles), 4 if len(shown) > 1 else 2),
-        title="mean over seeds, 95 % interval; thin: each seed" if several else None,
+        ncols=_legend_columns(entries, figure.get_figwidth()),
+        title=title,
     )
     legend.get_title().set_color("#777777")
 
@@ -199,22 +228,30 @@ TRAINING = {
 
 def plot_training(run: RunSummary, out: Path) -> list[Path]:
     """Draw what the run logged while learning to `out`.png and `out`.svg: four small panels."""
-    with styled_figure(7.2, 4.8) as figure:
+    (names,) = labels([run])
+    styles = _styles(names.values())
+    with styled_figure(7.2, 4.8 + 0.18 * (len(styles) // 2)) as figure:
         panels = figure.subplots(2, 2, sharex=True).flatten().tolist()
         for panel, (key, title) in zip(panels, TRAINING.items(), strict=True):
-            lines = [line for agent in run.evaluations if len((line := run.logged(key, agent))[0])]
-            for steps, values in lines if len(lines) > 1 else ():
-                _thin(panel, steps, values, COLOURS[0], len(lines))
-            shared, rows = align(lines)
-            if len(shared):
-                panel.plot(shared, rows.mean(axis=0), color=COLOURS[0], linewidth=1.1)
-            if key == "critic_loss" and all((values > 0).all() for _, values in lines):
+            positive = True
+            for name, style in styles.items():
+                agents = [agent for agent, own in names.items() if own == name]
+                lines = [line for agent in agents if len((line := run.logged(key, agent))[0])]
+                for steps, values in lines if len(lines) > 1 else ():
+                    _thin(panel, steps, values, style["color"], len(lines))
+                shared, rows = align(lines)
+                if len(shared):
+                    panel.plot(shared, rows.mean(axis=0), **style, linewidth=1.1)
+                positive = positive and all((values > 0).all() for _, values in lines)
+            if key == "critic_loss" and positive:
                 panel.set_yscale("log")
             panel.set_title(title)
             _number_axes(panel)
         panels[-1].set_ylim(bottom=0)
         for panel in panels[2:]:
             panel.set_xlabel("environment steps")
+        if len(styles) > 1:
+            _legend_below(figure, styles)
         return save_figure(figure, out)
 
 

@@ -13,19 +13,9 @@ from string import Template
 from typing import Any
 from urllib.parse import quote
 
+from td3.curves import Curve, SeedLine, bootstrap_interval, curves
 from td3.plots import plot, plot_training
-from td3.summary import (
-    Curve,
-    Evaluations,
-    Floats,
-    Record,
-    RunSummary,
-    SeedLine,
-    bootstrap_interval,
-    curves,
-    read_run,
-    read_runs,
-)
+from td3.summary import Evaluations, Floats, Record, RunSummary, read_run, read_runs
 
 __all__ = [
     "Curve",
@@ -53,6 +43,7 @@ COLUMNS = {
     "last_ten": "last ten",
     "best": "best",
     "best_step": "best at step",
+    "frozen": "diverged",
     "wall_seconds": "wall time",
     "steps_per_second": "steps/s",
 }
@@ -111,7 +102,8 @@ def _row(curve: Curve, **known: Any) -> Record:
 
 
 def _group_row(curve: Curve) -> Record:
-    row = _row(curve, kind="group", seeds=len(curve.values))
+    frozen = sum(line.frozen is not None for line in curve.lines)
+    row = _row(curve, kind="group", seeds=len(curve.values), frozen=frozen or None)
     if len(curve.steps):
         best = int(curve.mean.argmax())
         row |= {"steps": int(curve.steps[-1]), "best_step": int(curve.steps[best])}
@@ -130,7 +122,11 @@ def _over_seeds(name: str, values: Floats) -> Record:
 def _seed_row(curve: Curve, line: SeedLine) -> Record:
     steps, wall = line.run.steps_done(line.agent), line.run.wall_seconds
     row = _row(curve, kind="seed", run=str(line.run.folder), seed=line.seed, steps=steps)
-    row |= {"wall_seconds": wall, "steps_per_second": steps / wall if wall else None}
+    row |= {"agent": line.agent, "settings": line.run.own[line.agent], "frozen": line.frozen}
+    row |= {
+        "wall_seconds": wall,
+        "steps_per_second": steps / wall if wall and not line.frozen else None,
+    }
     if len(line.steps):
         best = int(line.returns.argmax())
         row |= {"last": float(line.returns[-1]), "last_ten": float(line.returns[-10:].mean())}
@@ -147,6 +143,8 @@ def summary_json(runs: Sequence[RunSummary]) -> dict[str, Any]:
                 "environment": run.environment,
                 "recipe": run.recipe,
                 "seeds": [found.seed for found in run.evaluations.values()],
+                "settings": list(run.own.values()),
+                "frozen": run.frozen,
                 "status": run.status,
                 "steps": max(run.steps_done(agent) for agent in run.evaluations),
                 "wall_seconds": run.wall_seconds,
@@ -178,9 +176,10 @@ def to_markdown(rows: Sequence[Record]) -> str:
 def _results(rows: Sequence[Record]) -> Grid:
     # The mean of one seed would only repeat that seed.
     shown = [row for row in rows if row["kind"] == "seed" or row["seeds"] > 1]
+    columns = {k: v for k, v in COLUMNS.items() if k != "frozen" or any(r[k] for r in shown)}
     return Grid(
-        header=list(COLUMNS.values()),
-        rows=[[_cell(row, key) for key in COLUMNS] for row in shown],
+        header=list(columns.values()),
+        rows=[[_cell(row, key) for key in columns] for row in shown],
         strong=[row["kind"] == "group" for row in shown],
     )
 
@@ -189,6 +188,8 @@ def _cell(row: Record, key: str) -> str:
     value = row[key]
     if value is None:
         return {"run": "all", "seed": f"{row.get('seeds')} seeds"}.get(key, "")
+    if key == "frozen":
+        return f"at step {value:,}" if row["kind"] == "seed" else f"{value} of {row['seeds']}"
     if key in ("steps", "best_step", "steps_per_second"):
         return f"{value:,.0f}"
     if key == "wall_seconds":
@@ -241,10 +242,14 @@ def _headline(run: RunSummary) -> str:
     done = max(run.steps_done(agent) for agent in run.evaluations)
     asked = run.settings.get("loop.steps")
     of = f" of {asked:,}" if isinstance(asked, int) else ""
-    seeds = f"{len(run.evaluations)} seed{'s' if len(run.evaluations) > 1 else ''}"
+    count = len({found.seed for found in run.evaluations.values()})
+    seeds = f"{count} seed{'s' if count > 1 else ''}"
+    if len(run.evaluations) > count:
+        seeds += f" × {len(run.evaluations) // count} settings = {len(run.evaluations)} agents"
     parts = [f"{run.name}: {run.status}", f"{done:,}{of} steps", seeds, f"recipe {run.recipe}"]
     if run.wall_seconds is not None:
         parts.append(_duration(run.wall_seconds))
+    parts += [f"agent {agent} diverged at step {step:,}" for agent, step in run.frozen.items()]
     if run.damaged:
         parts.append(f"{run.damaged} unreadable lines of metrics.jsonl left out")
     warnings = [str(e.get("message", "")) for e in run.events if e.get("event") == "warning"]
@@ -273,7 +278,8 @@ def _curve_blocks(runs: Sequence[RunSummary], stem: Path) -> list[Block]:
         blocks.append(Lines(["No evaluations yet."]))
     explained = (
         "Returns are means over the episodes of an evaluation; in brackets, the 95 % bootstrap "
-        "interval of the mean over seeds. Steps and steps/s are those of one seed."
+        "interval of the mean over seeds. Steps and steps/s are those of one seed. A group with a "
+        "seed that diverged is measured up to where that one was last evaluated."
     )
     return [*blocks, Heading("Results"), Lines([explained]), _results(table(runs))]
 

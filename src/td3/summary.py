@@ -1,4 +1,4 @@
-"""Run folders → numbers: evaluations, curves over seeds, and their intervals.
+"""Run folders → numbers: who trained, what was logged, how it went.
 
 Works on a run that is still going, was killed, or was copied: it reads files and nothing else.
 """
@@ -9,23 +9,19 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from td3.config import from_dict
 from td3.errors import UserError
 from td3.run import read_tables
 
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
-XAxis = Literal["steps", "hours"]
 Record = dict[str, Any]
-
-# Settings in which runs may differ and still be one experiment.
-NOT_LEARNING = {"loop.steps", "loop.log_every"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +44,8 @@ class RunSummary:
     """By agent; every agent of the run is here, if need be with empty arrays."""
     train: dict[int, tuple[Record, ...]]
     """Training records by agent, in order of steps."""
+    own: dict[int, dict[str, float]]
+    """What the grid sets for each agent; empty without a grid."""
     events: tuple[Record, ...]
     damaged: int
     """Unreadable lines of metrics.jsonl, not counting a last one that a kill cut in half."""
@@ -68,6 +66,18 @@ class RunSummary:
     def settings(self) -> dict[str, Any]:
         """The configuration with dotted names, as on the command line."""
         return dict(_flatten(self.config))
+
+    @property
+    def frozen(self) -> dict[int, int]:
+        """Agents that diverged, and at which step; a resume from before that takes it back."""
+        found: dict[int, int] = {}
+        for event in self.events:
+            step, agent = event.get("step"), event.get("agent")
+            if event.get("event") == "resume" and isinstance(step, int):
+                found = {who: when for who, when in found.items() if when <= step}
+            elif event.get("event") == "frozen" and _is_whole(step) and _is_whole(agent):
+                found |= {agent: step} if agent in self.evaluations else {}
+        return found
 
     @property
     def status(self) -> str:
@@ -144,9 +154,12 @@ def read_run(folder: Path) -> RunSummary:
     lines, damaged = _read_lines(folder / "metrics.jsonl")
     usable = [record for record in lines if _is_metric(record)]
     series = _series(usable)
-    first = config.get("seed", 0)
-    seeds = {agent: first + agent for agent in range(config.get("seeds", 1))}
-    seeds |= {agent: kept[-1].get("seed", first + agent) for (_, agent), kept in series.items()}
+    asked = from_dict({key: config[key] for key in ("seed", "seeds", "grid") if key in config})
+    seeds = dict(enumerate(asked.agent_seeds))
+    seeds |= {
+        agent: kept[-1].get("seed", asked.seed + agent) for (_, agent), kept in series.items()
+    }
+    own = [own for own in asked.combinations for _ in range(asked.seeds)]
     return RunSummary(
         folder=folder,
         config=config,
@@ -155,6 +168,7 @@ def read_run(folder: Path) -> RunSummary:
             for agent in sorted(seeds)
         },
         train={agent: tuple(series.get(("train", agent), ())) for agent in sorted(seeds)},
+        own={agent: own[agent] if agent < len(own) else {} for agent in sorted(seeds)},
         events=tuple(_read_lines(folder / "events.jsonl")[0]),
         damaged=damaged + len(lines) - len(usable),
     )
@@ -242,135 +256,3 @@ def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
             yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
-
-
-def bootstrap_interval(
-    values: ArrayLike, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> tuple[Floats, Floats]:
-    """Percentile bootstrap interval (low, high) for the mean over the first axis, the seeds.
-
-    `values` is seeds × times (or seeds alone). One seed says nothing about other seeds: both ends
-    are then its own value. With fewer than about five seeds the interval is too narrow.
-    """
-    array = np.asarray(values, dtype=np.float64)
-    seeds = len(array)
-    if seeds == 0:
-        raise ValueError("an interval needs at least one seed")
-    if seeds == 1:
-        return array[0], array[0]
-    # How often each seed is drawn: a product with these needs no (resamples, seeds, times) array.
-    counts = np.random.default_rng(seed).multinomial(seeds, [1 / seeds] * seeds, size=resamples)
-    means = (counts / seeds) @ array
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(means, [tail, 100 - tail], axis=0)
-    return low, high
-
-
-@dataclass(frozen=True, eq=False)
-class SeedLine:
-    """The evaluations of one seed of one run; empty if there are none yet."""
-
-    run: RunSummary
-    agent: int
-    seed: int
-    steps: Steps
-    returns: Floats
-
-    def x(self, axis: XAxis) -> Floats:
-        """Where the evaluations stand on the x axis."""
-        if axis == "hours":
-            return self.run.seconds_at(self.steps) / 3600
-        return self.steps.astype(np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """The mean over the seeds of a group, at the steps at which every seed was evaluated."""
-
-    environment: str
-    label: str
-    lines: tuple[SeedLine, ...]
-    steps: Steps
-    values: Floats
-    """Returns, seeds × steps; only seeds with an evaluation."""
-    mean: Floats
-    low: Floats
-    high: Floats
-
-    def x(self, axis: XAxis) -> Floats:
-        """Where the mean stands on the x axis; against hours, at the mean time of its seeds."""
-        if axis == "steps":
-            return self.steps.astype(np.float64)
-        seen = [line for line in self.lines if len(line.steps)]
-        times = [np.interp(self.steps, line.steps, line.x(axis)) for line in seen]
-        return np.asarray(np.mean(times, axis=0), dtype=np.float64)
-
-
-def align(lines: Sequence[tuple[Steps, Floats]]) -> tuple[Steps, Floats]:
-    """Steps that all lines share, and the values there (lines × steps).
-
-    A shorter line ends the shared part, so the tail is never the mean of the longer ones alone,
-    and no value is interpolated.
-    """
-    if not lines:
-        return np.empty(0, dtype=np.int64), np.empty((0, 0))
-    shared = reduce(np.intersect1d, [steps for steps, _ in lines])
-    rows = [values[np.searchsorted(steps, shared)] for steps, values in lines]
-    return shared, np.stack(rows)
-
-
-def labels(runs: Sequence[RunSummary]) -> list[str]:
-    """For each run its recipe, with the settings in which runs of that recipe differ.
-
-    Runs with other hyper-parameters are other experiments: pooling them would make a mean of
-    nothing. The number of steps is no such setting: see `curves` for runs of different length.
-    """
-    found = []
-    for run in runs:
-        group = (run.environment, run.recipe)
-        peers = [peer.settings for peer in runs if (peer.environment, peer.recipe) == group]
-        mine = run.settings
-        keys = sorted(
-            key
-            for key in set().union(*peers) - NOT_LEARNING
-            if key.startswith(("environment.", "agent.", "loop."))
-            and any(peer.get(key) != mine.get(key) for peer in peers)
-        )
-        changes = [f"{key.split('.', 1)[1]} {mine.get(key, 'unset')}" for key in keys]
-        found.append(", ".join([run.recipe, *changes]))
-    return found
-
-
-def curves(runs: Sequence[RunSummary]) -> list[Curve]:
-    """One curve per environment and label; each seed is one line of its group.
-
-    A seed that several runs of a group hold counts once, by the run that took it furthest: copies
-    would make an interval narrower than it is.
-
-    Mean and interval end where the shortest seed ends (see `align`); the longer seeds go on as
-    their own lines. Seeds without any evaluation are in `lines` but do not count.
-    """
-    groups: dict[tuple[str, str], dict[int, SeedLine]] = {}
-    for run, label in zip(runs, labels(runs), strict=True):
-        lines = [
-            SeedLine(run, agent, found.seed, found.steps, found.mean_returns)
-            for agent, found in run.evaluations.items()
-        ]
-        group = groups.setdefault((run.environment, label), {})
-        for line in lines:
-            known = group.get(line.seed)
-            if known is None or len(line.steps) > len(known.steps):
-                group[line.seed] = line
-    return [
-        _curve(environment, label, list(group.values()))
-        for (environment, label), group in groups.items()
-    ]
-
-
-def _curve(environment: str, label: str, lines: Sequence[SeedLine]) -> Curve:
-    steps, values = align([(line.steps, line.returns) for line in lines if len(line.steps)])
-    mean = low = high = np.empty(0)
-    if len(steps):
-        mean = values.mean(axis=0)
-        low, high = bootstrap_interval(values)
-    return Curve(environment, label, tuple(lines), steps, values, mean, low, high)

@@ -77,6 +77,62 @@ def test_train_json_and_quiet(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+def test_a_grid_trains_reports_and_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    grid = ["--grid", "agent.tau=0.01,0.1", "agent.critic-learning-rate=1e-3,1e30"]
+    done = td3("train", *SMALL, *grid, "--run", folder, "--track", "tensorboard")
+    assert "Pendulum-v1 · 2 seeds × 4 settings = 8 agents" in done.stderr
+    assert done.stderr.count("It is frozen, its best policy is kept, and the others go on.") == 4
+    assert "(seed 1 with critic_learning_rate 1e+30, tau 0.1) diverged at step 20" in done.stderr
+    assert "best setting critic_learning_rate 0.001, tau 0.1" in done.stderr
+    assert "quick, critic_learning_rate 1e+30, tau 0.1  (2 of 2 diverged)" in done.stdout
+    assert len(list((folder / "policy").glob("agent-*.safetensors"))) == 8
+    done = td3("resume", folder, "--steps", "500")
+    assert "Continuing at step 400, 4 of 8 agents frozen." in done.stderr
+    outcome = json.loads(td3("plot", folder, "--json").stdout)
+    assert [curve["seeds"] for curve in outcome["curves"]] == [2, 2, 2, 2]
+    assert sorted(outcome["runs"][0]["frozen"]) == ["4", "5", "6", "7"]
+    assert (
+        "critic_learning_rate 0.001, tau 0.1" in td3("evaluate", folder, "--episodes", "1").stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["loop.steps=1,2"], "loop.steps cannot be varied in a grid; these can: agent.actor_l"),
+        (["agent.tau"], "--grid agent.tau is not a setting with values, such as agent.tau=0.005"),
+        (["agent.tau=x"], "--grid agent.tau=x is not a setting with values"),
+        (["agent.tau=0.1,0.1"], "The grid names agent.tau 0.1 twice."),
+        (["agent.tau=0.1", "agent.tau=0.2"], "The grid names agent.tau twice."),
+        (["agent.discount=0.9,2"], "agent.discount must lie between 0 and 1, not 2.0."),
+    ],
+)
+def test_a_wrong_grid_is_one_sentence(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "Pendulum-v1", "--grid", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"td3: {message}")
+
+
+def test_a_grid_from_python_and_from_a_recipe(tmp_path: Path) -> None:
+    from td3 import train
+    from td3.cli import parse
+    from td3.cli.train import Arguments, default
+    from td3.config import recipe_text
+
+    small = {"loop": {"random_steps": 20}, "evaluation": {"episodes": 1}, "device": "cpu"}
+    grid = {"agent.discount": [0.98, 0.99]}
+    folder = train("Pendulum-v1", "quick", run=tmp_path / "run", steps=30, grid=grid, **small)
+    assert len(list((folder / "policy").glob("agent-*.safetensors"))) == 2
+    (tmp_path / "mine.toml").write_text(
+        recipe_text("quick") + '\n[grid]\n"agent.discount" = [0.98, 0.99]\n'
+    )
+    words = ["--recipe", str(tmp_path / "mine.toml")]
+    found = parse(Arguments, "train", words, default(words)).config
+    assert found.grid == {"agent.discount": (0.98, 0.99)}
+
+
 def test_a_new_run_gets_a_folder_of_its_own(tmp_path: Path) -> None:
     td3("train", *SMALL, "--quiet", cwd=tmp_path)
     (folder,) = (tmp_path / "runs").iterdir()

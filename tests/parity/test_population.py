@@ -9,6 +9,7 @@ import torch
 from td3.config import Config, from_dict
 from td3.launch import prepared
 from td3.run import create
+from td3.seeding import stream_state
 from td3.signals import StopRequest
 from td3.training import Training
 
@@ -43,17 +44,56 @@ def test_a_seed_trains_the_same_alone_and_among_others(update: str, tmp_path: Pa
     for member in range(3):
         alone = trained(config(seed=4 + member, loop=loop), tmp_path / f"alone-{member}")
         assert alone.agent.updates[0] == together.agent.updates[member] >= 100
-        mine, theirs = alone.agent.tensors(), together.agent.member(member).tensors()
-        for name, tensor in mine.items():
-            if "optimizer" in name:
-                continue
+        assert_same(alone, together, member)
+
+
+GRID = {
+    "agent.actor_learning_rate": [3e-4, 1e-3], "agent.critic_learning_rate": [3e-4, 1e-3],
+    "agent.discount": [0.9, 0.99], "agent.tau": [0.005, 0.1], "agent.policy_noise": [0.1, 0.4],
+    "agent.noise_clip": [0.3, 0.5], "loop.exploration_noise": [0.1, 0.3],
+    "environment.reward_scale": [0.5, 1.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", sorted(GRID))
+@pytest.mark.parametrize("update", ["step", "episode"])
+def test_a_member_of_a_grid_is_the_run_with_its_settings(
+    key: str, update: str, tmp_path: Path
+) -> None:
+    steps = 130 if update == "step" else 200
+    loop = {"steps": steps, "random_steps": 60, "replay_size": 1000, "update": update}
+    settings = config(seed=4, seeds=2, grid={key: GRID[key]}, loop=loop)
+    together = trained(settings, tmp_path / "together")
+    # The last: the second seed with the second value.
+    own = settings.member(3)
+    table, _, name = key.partition(".")
+    assert (own.seed, getattr(getattr(own, table), name)) == (5, GRID[key][1])
+    alone = trained(own, tmp_path / "alone")
+    assert alone.agent.updates[0] == together.agent.updates[3] >= 70
+    assert_same(alone, together, 3)
+    # Exactly the same draws, whatever rounding does to what is made of them.
+    streams = {
+        name.partition(".")[0]: stream for name, stream in together.moving_streams().items()
+        if name.endswith(".3")
+    }  # fmt: skip
+    for name, stream in alone.moving_streams().items():
+        assert stream_state(stream) == stream_state(streams[name.partition(".")[0]])
+    # The other value gives something else.
+    critics = together.agent.critic.flat.detach()
+    assert (critics[1] - critics[3]).abs().max() > 1e-5
+
+
+def assert_same(alone: Training, together: Training, member: int) -> None:
+    mine, theirs = alone.agent.tensors(), together.agent.member(member).tensors()
+    for name, tensor in mine.items():
+        if "optimizer" not in name:
             torch.testing.assert_close(tensor, theirs[name], atol=TOLERANCE, rtol=TOLERANCE)
-        assert alone.replay.rows is not None
-        assert together.replay.rows is not None
-        size = int(alone.replay.added[0])
-        np.testing.assert_allclose(
-            alone.replay.rows[0, :size], together.replay.rows[member, :size], atol=1e-3
-        )
+    assert alone.replay.rows is not None
+    assert together.replay.rows is not None
+    size = int(alone.replay.added[0])
+    np.testing.assert_allclose(
+        alone.replay.rows[0, :size], together.replay.rows[member, :size], atol=1e-3
+    )
 
 
 def test_members_are_not_copies_of_each_other(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from td3.config import Config, check, from_dict, to_dict
+from td3.config import VARIABLE, Config, check, from_dict, to_dict
 from td3.errors import UserError
 from td3.toml import to_toml
 
@@ -88,3 +88,73 @@ def test_the_defaults_are_the_papers() -> None:
         Config().loop,
         Config().evaluation,
     )
+
+
+def grid(**values: object) -> Config:
+    key, value = next(iter(values.items()))
+    return from_dict(
+        {"environment": {"id": "Pendulum-v1"}, "grid": {key.replace("__", "."): value}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("loop__steps", [1, 2], "loop.steps cannot be varied in a grid; these can: agent.actor_le"),
+        ("agent__tua", [1], "agent.tua cannot be varied in a grid; these can: "),
+        ("agent__policy_freq", [1, 2], "agent.policy_freq cannot be varied in a grid;"),
+        ("agent__discount", [0.9, 1.5], "agent.discount must lie between 0 and 1, not 1.5."),
+        ("agent__tau", [float("nan")], "agent.tau must lie between 0 and 1, not nan."),
+        ("environment__reward_scale", [0], "environment.reward_scale must be greater than 0, not"),
+        ("agent__tau", [0.1, 0.2, 0.1], "The grid names agent.tau 0.1 twice."),
+        ("agent__tau", [], "The grid names no value for agent.tau."),
+        ("agent__tau", ["x"], "agent.tau must be float, not 'x'."),
+        ("agent__tau", [True], "agent.tau must be float, not True."),
+    ],
+)
+def test_a_grid_that_cannot_be_trained_is_refused(
+    name: str, values: list[object], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        check(grid(**{name: values}))
+    assert str(caught.value).startswith(message)
+    assert str(caught.value).endswith(".")
+
+
+def test_what_is_not_a_grid_is_refused() -> None:
+    with pytest.raises(UserError, match=r"grid must be dict, not 3\."):
+        from_dict({"grid": 3})
+
+
+def test_members_are_combinations_times_seeds() -> None:
+    tables = {"agent.tau": [0.1, 0.2], "agent.discount": [0.9, 0.8, 0.7]}
+    config = from_dict({"seed": 5, "seeds": 2, "grid": tables})
+    assert config.agents == 12
+    assert config.agent_seeds == [5, 6] * 6
+    found = [config.member(agent) for agent in range(12)]
+    assert [(m.agent.discount, m.agent.tau, m.seed) for m in found[:5]] == [
+        (0.9, 0.1, 5), (0.9, 0.1, 6), (0.9, 0.2, 5), (0.9, 0.2, 6), (0.8, 0.1, 5),
+    ]  # fmt: skip
+    assert len({(m.agent.discount, m.agent.tau, m.seed) for m in found}) == 12
+    assert all((m.agents, m.grid) == (1, {}) for m in found)
+    # The order of the table's lines, which TOML does not promise, does not change who is who.
+    backwards = from_dict({"seed": 5, "seeds": 2, "grid": dict(reversed(tables.items()))})
+    assert [backwards.member(agent) for agent in range(12)] == found
+
+
+def test_every_variable_setting_is_a_number_of_the_configuration() -> None:
+    assert len(VARIABLE) == 8
+    for key in VARIABLE:
+        check(grid(**{key.replace(".", "__"): [0.25, 0.5]}))
+
+
+@pytest.mark.parametrize("text", ['[grid]\n"agent.tau" = [0.1, 1]', "[grid]\nagent.tau = [0.1, 1]"])
+def test_a_grid_survives_toml_with_and_without_quotes(text: str) -> None:
+    config = from_dict(tomllib.loads(text))
+    assert config.grid == {"agent.tau": (0.1, 1.0)}
+    assert from_dict(tomllib.loads(to_toml(to_dict(config)))) == config
+
+
+def test_without_a_grid_there_is_one_combination() -> None:
+    config = from_dict({"seeds": 3})
+    assert (config.combinations, config.agents, config.agent_seeds) == ([{}], 3, [0, 1, 2])

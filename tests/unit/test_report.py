@@ -140,6 +140,89 @@ def test_other_settings_are_another_curve(tmp_path: Path) -> None:
     assert [curve.label for curve in found] == ["paper, batch_size 256", "paper, batch_size 512"]
 
 
+def make_grid(folder: Path, frozen: list[dict[str, Any]] | None = None) -> Path:
+    """Two values of tau, two seeds each; agent 3 has fewer evaluations."""
+    values = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0]]
+    records = [
+        {**record, "seed": agent % 2}
+        for agent, mine in enumerate(values)
+        for record in [*curve_of(mine, agent), training(100, agent, q=float(agent))]
+    ]
+    make_run(folder, records, frozen, seeds=2)
+    with (folder / "config.toml").open("a") as file:
+        file.write('[grid]\n"agent.tau" = [0.1, 0.2]\n')
+    return folder
+
+
+FROZEN = {"event": "frozen", "step": 7000, "agent": 3, "seed": 1}
+
+
+def test_the_settings_of_a_grid_are_curves_of_their_own(tmp_path: Path) -> None:
+    (run,) = report.read_runs([make_grid(tmp_path / "a")])
+    found = report.curves([run])
+    assert [curve.label for curve in found] == ["paper, tau 0.1", "paper, tau 0.2"]
+    assert [[line.agent for line in curve.lines] for curve in found] == [[0, 1], [2, 3]]
+    assert [[line.seed for line in curve.lines] for curve in found] == [[0, 1], [0, 1]]
+    assert [curve.mean.tolist() for curve in found] == [[2.0, 3.0], [6.0]]
+    rows = report.table([run])
+    assert [row["kind"] for row in rows] == ["group", "seed", "seed"] * 2
+    assert rows[4]["settings"] == {"agent.tau": 0.2}
+    assert "diverged" not in report.to_markdown(rows)
+
+
+def test_a_lone_run_with_the_settings_of_a_member_joins_its_curve(tmp_path: Path) -> None:
+    alone = make_run(tmp_path / "alone", seed_nine([8.0, 9.0]))
+    text = (alone / "config.toml").read_text()
+    (alone / "config.toml").write_text(text.replace("[agent]", "[agent]\ntau = 0.1"))
+    found = report.curves(report.read_runs([make_grid(tmp_path / "grid"), alone]))
+    assert [(c.label, len(c.lines)) for c in found] == [
+        ("paper, tau 0.1", 3),
+        ("paper, tau 0.2", 2),
+    ]
+
+
+def test_a_frozen_member_is_marked(tmp_path: Path) -> None:
+    (run,) = report.read_runs([make_grid(tmp_path / "a", [FROZEN])])
+    assert run.frozen == {3: 7000}
+    rows = report.table([run])
+    assert [row["frozen"] for row in rows] == [None, None, None, 1, None, 7000]
+    text = report.to_markdown(rows)
+    assert "| diverged |" in text
+    assert "| at step 7,000 |" in text
+    assert "1 of 2" in text
+    assert report.summary_json([run])["runs"][0]["frozen"] == {3: 7000}
+    report.write_report([run], tmp_path / "out")
+    page = (tmp_path / "out/report.md").read_text()
+    assert "2 seeds × 2 settings = 4 agents" in page
+    assert "agent 3 diverged at step 7,000" in page
+    figure = (tmp_path / "out/plots/training.svg").read_text()
+    assert "tau 0.1" in figure
+
+
+@pytest.mark.parametrize(
+    ("later", "frozen"),
+    [
+        ([{"event": "resume", "step": 8000}], {3: 7000}),
+        ([{"event": "resume", "step": 5000}], {}),
+        ([{"event": "resume", "step": 5000}, FROZEN], {3: 7000}),
+        ([{"event": "frozen", "step": "?", "agent": [1]}, {"event": "resume"}], {3: 7000}),
+        ([{"event": "frozen", "step": 1, "agent": 99}], {3: 7000}),
+    ],
+)
+def test_a_resume_from_before_takes_a_freezing_back(
+    later: list[dict[str, Any]], frozen: dict[int, int], tmp_path: Path
+) -> None:
+    assert report.read_run(make_grid(tmp_path / "a", [FROZEN, *later])).frozen == frozen
+
+
+def test_a_damaged_grid_is_said(tmp_path: Path) -> None:
+    folder = make_grid(tmp_path / "a")
+    text = (folder / "config.toml").read_text()
+    (folder / "config.toml").write_text(text.replace("[0.1, 0.2]", '["x"]'))
+    with pytest.raises(UserError, match=r"agent\.tau must be float, not 'x'\."):
+        report.read_run(folder)
+
+
 def test_half_written_last_line_is_ignored(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", curve_of([1.0, 2.0]))
     with (folder / "metrics.jsonl").open("a") as file:

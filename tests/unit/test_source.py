@@ -122,8 +122,8 @@ LAYERS = """
     accelerate
     training
     launch
-    summary plots report video bench bench_environments scaling scaling_plot performance peers
-    rehearsal inspection doctor
+    summary curves plots report video bench bench_environments scaling scaling_plot performance
+    peers rehearsal inspection doctor
     cli
     __main__
 """
@@ -167,7 +167,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 52
+    assert len(found) == len(LAYERS.split()) == 51
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 

@@ -79,6 +79,7 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
             {
                 "agent": policy.name,
                 "environment": policy.environment.id,
+                "settings": policy.card.get("settings", {}),
                 "mean_return": statistics.fmean(returns),
                 "std_return": statistics.pstdev(returns),
                 "mean_length": statistics.fmean(int(part.lengths[0, 0]) for part in parts),
@@ -89,9 +90,11 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
 
 
 def table(outcome: dict[str, Any]) -> str:
+    from td3.config import in_words
+
     lines = [
         f"{row['agent']:<10} {row['mean_return']:>10.2f} ± {row['std_return']:<9.2f}"
-        f" episodes of {row['mean_length']:.0f} steps"
+        f" episodes of {row['mean_length']:.0f} steps  {in_words(row['settings'])}".rstrip()
         for row in outcome["agents"]
     ]
     if len(lines) > 1:

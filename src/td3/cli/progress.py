@@ -38,7 +38,6 @@ class Display:
         seeds = f" · {config.seeds} seeds" if config.seeds > 1 else f" · seed {config.seed}"
         if config.grid:
             seeds += f" × {len(config.combinations)} settings = {config.agents} agents"
-            self.console.print(config.environment.id + seeds, highlight=False)
         self.bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),
@@ -46,7 +45,8 @@ class Display:
             TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps · {task.fields[speed]}"),
             console=self.console,
         )
-        self.task = self.bar.add_task(config.environment.id + seeds, total=self.steps, speed="…")
+        self.title = config.environment.id + seeds
+        self.task = self.bar.add_task(self.title, total=self.steps, speed="…")
         self.figures: dict[str, dict[int, float | None]] = {}
         self.best: dict[int, float] = {}
         self.best_step: dict[int, int] = {}
@@ -66,6 +66,8 @@ class Display:
     def write(self, record: Record) -> None:
         if record["kind"] == "folder":
             self.console.print(f"Run folder: {record['message']}", soft_wrap=True, markup=False)
+            if any(self.settings):
+                self.console.print(self.title, highlight=False, markup=False)
         elif record["kind"] == "environments":
             self.console.print(f"{record['message']}.", soft_wrap=True, highlight=False)
         elif record["kind"] == "remark":
@@ -73,7 +75,8 @@ class Display:
         elif record["kind"] == "resumed":
             self.frozen = {agent for agent, frozen in enumerate(record["frozen"]) if frozen}
             self.best = {k: v for k, v in enumerate(record["best"]) if k not in self.frozen}
-            self.console.print(f"Continuing at step {record['step']:,}.", highlight=False)
+            resting = f", {len(self.frozen)} of {self.agents} agents frozen" if self.frozen else ""
+            self.console.print(f"Continuing at step {record['step']:,}{resting}.", highlight=False)
             self.bar.update(self.task, completed=record["step"])
         elif record["kind"] == "frozen":
             self.freeze(record)

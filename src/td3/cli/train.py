@@ -23,6 +23,8 @@ class Arguments:
 
     td3 train HalfCheetah-v5 --seeds 3  # the authors' settings, three seeds at once
 
+    td3 train HalfCheetah-v5 --seeds 3 --grid agent.discount=0.98,0.99  # six agents at once
+
     td3 train AntBulletEnv-v0 --recipe course  # the walk-throughs' settings
 
     td3 train my_package:MyEnv-v0 --agent.discount 0.98
@@ -96,6 +98,8 @@ def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> N
     if show:
         present(folder)
     if not quiet:
+        for line in ranking(folder):
+            print(line)
         print(f"""
 Run folder: {folder}
 Next:
@@ -103,6 +107,20 @@ Next:
   {program()} video {folder}
   {program()} plot {folder}
   {program()} report {folder}""")
+
+
+def ranking(folder: Path) -> list[str]:
+    """The settings of a grid, best first, those that lost a seed last."""
+    from td3.report import read_run, table
+
+    rows = [row for row in table([read_run(folder)]) if row["kind"] == "group" and row["seeds"]]
+    if len(rows) < 2:
+        return []
+    lines = ["", "Mean of the last ten evaluations:"]
+    for row in sorted(rows, key=lambda row: (row["frozen"] or 0, -row["last_ten"])):
+        lost = f"  ({row['frozen']} of {row['seeds']} diverged)" if row["frozen"] else ""
+        lines.append(f"  {row['last_ten']:>10,.1f}  {row['label']}{lost}")
+    return lines
 
 
 def program() -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from td3.config import Config
 from td3.errors import UserError, first_line
-from td3.metrics import Sink
+from td3.metrics import Record, Sink
 
 
 def tracker(name: str, config: Config, folder: Path) -> Sink:
@@ -24,11 +24,12 @@ def tracker(name: str, config: Config, folder: Path) -> Sink:
         raise UserError(f"--track {name} could not start: {first_line(error)}.") from error
 
 
-def scalars(record: dict[str, object]) -> dict[str, float]:
-    """The plottable figures of a record, named by kind and seed."""
-    kind = record["kind"]
+def scalars(record: Record) -> dict[str, float]:
+    """The plottable figures of a record, named by kind, settings and seed."""
+    kind, settings = record["kind"], record.get("settings", {})
+    own = "".join(f"{key.partition('.')[2]}-{value}/" for key, value in settings.items())
     return {
-        f"{kind}/{name}/seed-{record['seed']}": float(value)
+        f"{kind}/{name}/{own}seed-{record['seed']}": float(value)
         for name, value in record.items()
         if isinstance(value, int | float)
         and not isinstance(value, bool)

@@ -1,0 +1,133 @@
+"""A member of a population that diverges is frozen; the others do not notice."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from run_tools import different, tiny, train_in_pieces
+
+from td3.checkpoint import newest_checkpoint
+from td3.config import Config
+from td3.errors import RunStopped, UserError
+from td3.launch import prepared, resume, start
+from td3.policy import load_policy
+from td3.replay import ReplayBuffer
+from td3.run import create
+from td3.signals import StopRequest
+from td3.summary import read_run
+from td3.training import Training
+
+RATE, SCALE = "agent.critic_learning_rate", "environment.reward_scale"
+
+
+def population(key: str, last: float, **tables: Any) -> Config:
+    """Two seeds with a value that learns, and two with `last`."""
+    return tiny(grid={key: [1e-3, last]}, seeds=2, **tables)
+
+
+def trained(config: Config, folder: Path) -> Training:
+    with prepared(config, create(config, folder), None) as training:
+        training.loop(StopRequest())
+    return training
+
+
+def lines(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+def records_of(folder: Path, agent: int) -> list[dict[str, Any]]:
+    found = [record for record in lines(folder, "metrics") if record["agent"] == agent]
+    return [{k: v for k, v in record.items() if k != "settings"} for record in found]
+
+
+@pytest.mark.parametrize(
+    ("key", "diverging", "why"),
+    [
+        (RATE, 1e30, "its action is no longer finite"),
+        (SCALE, 1e25, "its critic_loss is inf"),
+        (SCALE, 1e38, "its reward is too large to store"),
+    ],
+)
+@pytest.mark.parametrize("update", ["step", "episode"])
+def test_the_others_go_on_as_if_nothing_had_happened(
+    key: str, diverging: float, why: str, update: str, tmp_path: Path
+) -> None:
+    tables: dict[str, Any] = {"loop": {"update": update}}
+    sound = trained(population(key, 2e-3, **tables), tmp_path / "sound")
+    ill = trained(population(key, diverging, **tables), tmp_path / "ill")
+    assert sound.population.frozen.tolist() == [False] * 4
+    assert ill.population.frozen.tolist() == [False, False, True, True]
+    for agent in (0, 1):
+        mine, theirs = (run.agent.member(agent).tensors() for run in (sound, ill))
+        assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+        assert sound.replay.rows is not None
+        assert ill.replay.rows is not None
+        assert torch.equal(sound.replay.rows[agent], ill.replay.rows[agent])
+        assert records_of(tmp_path / "sound", agent) == records_of(tmp_path / "ill", agent)
+    frozen = [event for event in lines(tmp_path / "ill", "events") if event["event"] == "frozen"]
+    assert sorted((event["agent"], event["seed"]) for event in frozen) == [(2, 0), (3, 1)]
+    assert all(event["settings"] == {key: diverging} for event in frozen)
+    if update == "step":  # after an episode's updates, others may see it first
+        assert {event["message"] for event in frozen} == {why}
+
+
+def test_a_frozen_member_leaves_nothing_that_is_not_finite(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    config = population(RATE, 1e30, environment={"normalize_observations": True})
+    training = trained(config, folder)
+    found = newest_checkpoint(folder, ReplayBuffer(400, seed=config.agent_seeds))
+    assert found is not None
+    assert found.step == 600
+    assert found.facts["frozen"] == [2, 3]
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in found.tensors.values())
+    assert not training.agent.member(2).critic.flat.any()
+    assert not training.agent.member(2).critic_optimizer.square.any()
+    when = read_run(folder).frozen[2]
+    assert records_of(folder, 2)[-1]["step"] <= when < 110
+    assert load_policy(folder, agent=2).card["settings"] == {RATE: 1e30}
+
+
+@pytest.mark.parametrize("stops", [[90], [104], [150, 350]])
+@pytest.mark.parametrize("tables", [{}, {"environment": {"normalize_observations": True}}])
+def test_resume_keeps_it_frozen_and_the_others_exact(
+    stops: list[int], tables: dict[str, Any], tmp_path: Path
+) -> None:
+    config = population(RATE, 1e30, **tables)
+    train_in_pieces(config, tmp_path / "whole", [])
+    assert train_in_pieces(config, tmp_path / "pieces", stops) == []
+    assert different(tmp_path / "whole", tmp_path / "pieces") == []
+    whole, pieces = (read_run(tmp_path / name).frozen for name in ("whole", "pieces"))
+    assert whole == pieces
+    assert sorted(whole) == [2, 3]
+
+
+def test_the_run_fails_when_everyone_has_diverged(tmp_path: Path) -> None:
+    config = tiny(grid={RATE: [1e30, 2e30]})
+    with pytest.raises(RunStopped, match=r"Seed 0 with critic_learning_rate 2e\+30 diverged: its"):
+        start(config, tmp_path / "run")
+    assert sorted(read_run(tmp_path / "run").frozen) == [0]
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        ("[0.001, 1e-05]", r"grid.agent.critic_learning_rate was \(0.001, 0.002\) .* is now"),
+        ("[0.002, 0.001]", r"grid.agent.critic_learning_rate was"),
+    ],
+)
+def test_another_grid_is_another_run(now: str, message: str, tmp_path: Path) -> None:
+    train_in_pieces(population(RATE, 2e-3, loop={"steps": 200}), tmp_path / "run", [])
+    settings = tmp_path / "run" / "config.toml"
+    settings.write_text(settings.read_text().replace("[0.001, 0.002]", now))
+    with pytest.raises(UserError, match=message):
+        resume(tmp_path / "run", steps=300)
+
+
+def test_more_members_than_saved_are_refused(tmp_path: Path) -> None:
+    train_in_pieces(tiny(loop={"steps": 200}), tmp_path / "run", [])
+    settings = tmp_path / "run" / "config.toml"
+    settings.write_text(settings.read_text().replace("[grid]", '[grid]\n"agent.tau" = [0.1, 0.2]'))
+    with pytest.raises(UserError, match=r"grid\.agent\.tau was None"):
+        resume(tmp_path / "run", steps=300)
