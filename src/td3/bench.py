@@ -230,7 +230,7 @@ def bench_throughput(config: Config, rounds: Rounds, tick: Tick = lambda: None) 
 def warm_up(training: Training) -> None:
     """Past the random steps and the first updates, which are slower than all others."""
     while training.agent.updates.min() < 2 * training.config.agent.policy_freq:
-        training.update(training.collect())
+        training.advance()
         if training.step > WARM_UP_STEPS:
             raise UserError(
                 f"No episode of {training.config.environment.id} ended within {WARM_UP_STEPS:,} "
@@ -249,8 +249,7 @@ def train_for(training: Training, seconds: float, device: torch.device) -> tuple
     synchronize(device)
     start = time.perf_counter()
     while True:
-        ended = training.collect()
-        training.update(ended)
+        ended = training.advance()
         taken = time.perf_counter() - start
         if taken > seconds and (ended or not wait):
             break
@@ -263,10 +262,13 @@ def stopwatches(training: Training, device: torch.device) -> Iterator[dict[str, 
     """Measure the parts of the loop while it runs; gives the seconds that each has taken."""
     seconds = dict.fromkeys(PARTS, 0.0)
     watched = {
-        "acting": (training, "act"),
-        "simulator": (training.environments, "step"),
-        "replay_add": (training.replay, "add_rows"),
-        "update": (training, "update"),
+        "acting": (training.learner, "act"),
+        "simulator": (training.environments, "receive"),
+        "replay_add": (training.learner, "store"),
+        "update": (
+            training.learner,
+            "learn" if training.config.loop.update == "step" else "learn_alone",
+        ),
     }
 
     def watch(part: str, method: Callable[..., Any]) -> Callable[..., Any]:

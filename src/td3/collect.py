@@ -258,9 +258,19 @@ class Collector:
     def step(
         self, actions: NDArray[np.float32], time: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[Ended]]:
-        """Take the actions; returns (owner of each row, rows in replay order, ended episodes)."""
-        states = self.environments.states
-        steps = self.environments.step(actions, time)
+        """`send` and `receive`."""
+        self.send(actions, time)
+        return self.receive()
+
+    def send(self, actions: NDArray[np.float32], time: int) -> None:
+        """Let the environments take the actions."""
+        self.sent = self.environments.states, actions
+        self.environments.send(actions, time)
+
+    def receive(self) -> tuple[NDArray[np.int64], NDArray[np.float32], list[Ended]]:
+        """What came of it: (owner of each row, rows in replay order, ended episodes)."""
+        states, actions = self.sent
+        steps = self.environments.receive()
         rewards = self.reward_scale * steps.rewards
         parts: list[NDArray[Any]] = [states, steps.next_states, actions]
         parts += [rewards[:, None], steps.terminated[:, None]]

@@ -77,7 +77,8 @@ class Interval:
                     "updates": int(updates[agent]),
                 }
             )
-        self.__init__(self.agents, self.sums.device)  # type: ignore[misc]
+        for tensor in self.tensors().values():  # in place: a captured update adds to them
+            tensor.zero_()
         return records
 
     def tensors(self) -> dict[str, Tensor]:

@@ -21,6 +21,7 @@ from td3.config import Config, changes, to_dict
 from td3.errors import RunStopped, UserError
 from td3.evaluation import episode_seeds, evaluate
 from td3.files import JsonLines
+from td3.learner import Learner
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.policy import policy_card, save_policy
 from td3.population import Population, erase, erase_ring, not_finite
@@ -74,13 +75,12 @@ class Training:
             normalize_observations=config.environment.normalize_observations,
             device=self.device,
         )
-        self.members = [self.agent.member(agent) for agent in range(len(self.seeds))]
-        if config.execution != "eager":
-            for agent in (self.agent, *self.members):
-                accelerate(agent)
-        self.hyperparameters = self.population.hyperparameters
         self.episode_seeds = [episode_seeds(s, config.evaluation.episodes) for s in self.seeds]
         self.interval = Interval(len(self.seeds), self.device)
+        self.learner = Learner(self.agent, self.replay, self.interval, self.population)
+        if config.execution != "eager":
+            for agent in (self.agent, *self.learner.members):
+                accelerate(agent)
         self.best = [-np.inf] * len(self.seeds)
         self.step = self.saved_at = 0
         self.segments: list[dict[str, Any]] = []
@@ -93,8 +93,7 @@ class Training:
         if self.step == 0:
             self.evaluate()
         while not (self.finished or stop.requested):
-            ended = self.collect()
-            self.update(ended)
+            self.advance()
             self.on_step(self.step)
             if self.due(self.config.loop.log_every):
                 self.log()
@@ -105,43 +104,32 @@ class Training:
         if self.saved_at != self.step:
             self.save()
 
-    def collect(self) -> list[Ended]:
-        """Act once in every environment and store what happened."""
+    def advance(self) -> list[Ended]:
+        """One step of every environment, and the updates that belong to it.
+
+        The actions are chosen first; then the environments take them while the agents learn from
+        what was stored before. So neither waits for the other where there is room for both.
+        """
         self.step += self.collector.count
-        if self.step <= self.config.loop.random_steps:
+        loop, count = self.config.loop, self.collector.count
+        if exploring := self.step <= loop.random_steps:
             actions = self.collector.random_actions()
         else:
-            chosen = self.act()
+            chosen = self.learner.act(self.environments.states)
             self.interval.add_actions(chosen)
             actions = self.collector.explore_around(chosen)
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, self.environments.states)
-        owners, rows, ended = self.collector.step(actions, self.step)
-        self.replay.add_rows(owners, rows, self.agent.state_dim, self.agent.action_dim)
+        self.collector.send(actions, self.step)
+        if loop.update == "step" and not exploring and self.replay.sizes.min() > 0:
+            self.learner.learn(count * loop.updates_per_step)
+        owners, rows, ended = self.collector.receive()
+        self.learner.store(owners, rows)
         for episode in ended:
             self.interval.add_episode(*episode)
+            if loop.update == "episode":
+                self.learner.learn_alone(episode.agent, episode.length * loop.updates_per_step)
         return ended
-
-    def act(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """The actors' actions in all environments, without noise."""
-        states = torch.from_numpy(self.environments.states).to(self.device)
-        actions = self.agent.act(states.view(len(self.seeds), self.collector.count, -1))
-        return actions.flatten(0, 1).cpu().numpy()
-
-    def update(self, ended: list[Ended]) -> None:
-        """Steps 4 to 15, after each step or after each episode."""
-        per_step = self.config.loop.updates_per_step
-        if self.config.loop.update == "episode":
-            for agent, _, length in ended:
-                member = self.members[agent]
-                ring = self.replay.member(agent)
-                numbers = self.population.hyperparameters_of(agent)
-                for diagnostics in member.train(ring, length * per_step, **numbers):
-                    self.interval.add_update(diagnostics, agent)
-        elif self.step > self.config.loop.random_steps:
-            iterations = self.collector.count * per_step
-            for diagnostics in self.agent.train(self.replay, iterations, **self.hyperparameters):
-                self.interval.add_update(diagnostics)
 
     @property
     def finished(self) -> bool:
@@ -235,9 +223,7 @@ class Training:
 
     def moving_streams(self) -> dict[str, Stream]:
         """Every stream that moves during training, by name."""
-        used = {
-            "replay": self.replay.streams,
-            "smooth": self.agent.smooth,
+        used = self.learner.streams() | {
             "explore": [streams.explore for streams in self.streams],
             "env": [streams.env for streams in self.streams],
         }

@@ -118,6 +118,7 @@ LAYERS = """
     accelerate
     exchange collect worker workers vector evaluation metrics policy checkpoint run memory
     arrangement population
+    learner
     training
     integrations launch
     summary plots report video bench rehearsal inspection doctor
@@ -164,7 +165,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 42
+    assert len(found) == len(LAYERS.split()) == 43
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 
