@@ -1,16 +1,16 @@
 """Who steps the environments: this process, workers, or somebody's vector."""
 
 import math
-import os
 import time
-from pathlib import Path
 
 import numpy as np
 
 from td3.collect import Environments, InProcess
 from td3.config import Config
+from td3.cores import usable_cores
 from td3.environments import Environment
 from td3.errors import RunStopped, UserError
+from td3.integrations.envpool import EnvPool
 from td3.seeding import Stream
 from td3.vector import Vectorized
 from td3.workers import Workers, portable_spec
@@ -31,6 +31,8 @@ def arranged(config: Config, streams: list[Stream]) -> Environments:
     workers than cores that the learner leaves free.
     """
     environment = config.environment
+    if environment.vectorization == "envpool":
+        return EnvPool.make(environment, streams)
     if environment.vectorization not in EXACT:
         return Vectorized.make(environment, streams)
     every = config.checkpoint.every
@@ -47,7 +49,7 @@ def worker_count(config: Config, environments: int) -> int:
     if environment.workers:
         return min(environment.workers, environments)
     # The fewest that are as fast: of 10 environments on 8 cores, 5 workers step 2 each.
-    rounds = math.ceil(environments / max(1, cores() - config.threads))
+    rounds = math.ceil(environments / max(1, usable_cores() - config.threads))
     workers = math.ceil(environments / rounds)
     if environment.vectorization == "workers":
         return workers
@@ -79,13 +81,3 @@ def step_seconds(config: Config) -> float:
     finally:
         environment.close()
     return float(np.median(taken))
-
-
-def cores() -> int:
-    """Cores that this process may use: those it is bound to, or its container's share of them."""
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        return max(1, min(bound or 1, int(quota) // int(period)))
-    except (OSError, ValueError):  # no such limit here
-        return bound or 1

@@ -19,13 +19,15 @@ import numpy as np
 import torch
 
 from td3 import run as runs
-from td3.accelerate import accelerate
+from td3.accelerate import make_learner
 from td3.agent import TD3
 from td3.config import Config, EnvironmentConfig, check
 from td3.errors import UserError
 from td3.launch import pick_device, refuse_early
 from td3.matrix_products import Multiplier, update_products
 from td3.memory import check_memory
+from td3.metrics import Interval
+from td3.population import Population
 from td3.replay import ReplayBuffer
 from td3.training import Training
 
@@ -101,8 +103,10 @@ def bench_update(
     device = prepare(config)
     check_memory(config, state_dim, action_dim)
     agent, ring = filled_agent(config, state_dim, action_dim, device)
-    if config.execution != "eager":
-        accelerate(agent)
+    learner = make_learner(
+        agent, ring, Interval(config.seeds, device), Population(config, device), config.execution,
+        config.precision,
+    )  # fmt: skip
     settings = config.agent
     products = update_products(
         state_dim, action_dim, settings.hidden_sizes, settings.batch_size, config.seeds
@@ -110,19 +114,14 @@ def bench_update(
     multiplier = Multiplier(products, device)
     policy_freq = settings.policy_freq
 
-    def train(updates: int) -> None:
-        agent.train(
-            ring, updates, settings.batch_size, settings.discount, settings.tau,
-            settings.policy_noise, settings.noise_clip, policy_freq,
-        )  # fmt: skip
-
     def multiply(updates: int) -> None:
         multiplier.multiply(updates, policy_freq)
 
-    repeats = [repeats_for(work, policy_freq, rounds, device) for work in (multiply, train)]
+    works = (multiply, learner.learn)
+    repeats = [repeats_for(work, policy_freq, rounds, device) for work in works]
     seconds: list[list[float]] = [[], []]
     for _ in range(rounds.count):
-        for work, updates, taken in zip((multiply, train), repeats, seconds, strict=True):
+        for work, updates, taken in zip(works, repeats, seconds, strict=True):
             taken.append(time_of(work, updates, device) / updates)
         tick()
     flop = products.flop_per_update(policy_freq)
@@ -330,6 +329,7 @@ def describe(config: Config, device: torch.device, rounds: Rounds) -> dict[str, 
         "device": str(device),
         "threads": config.threads,
         "execution": config.execution,
+        "precision": config.precision if device.type == "cuda" else "float32",
         "rounds": rounds.count,
         "seconds": rounds.seconds,
     }

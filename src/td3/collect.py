@@ -33,6 +33,8 @@ class Environments(Protocol):
     states: NDArray[np.float32]
     arrangement: str
     """How many there are and who steps them, in words."""
+    remark: str
+    """What a reader of the results should know of that; mostly nothing."""
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
         """`send` and `receive`."""
@@ -137,6 +139,8 @@ def strayed_sentence(env_id: str, strayed: list[int]) -> str:
 
 class InProcess:
     """Environments in this process, one after the other."""
+
+    remark = ""
 
     def __init__(self, config: EnvironmentConfig, streams: list[Stream], remake_every: int) -> None:
         """One environment per stream."""

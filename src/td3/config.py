@@ -31,10 +31,12 @@ class EnvironmentConfig:
     """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
     count: int = 1
     """Environments per agent, stepped in turn; authors' code: 1."""
-    vectorization: Literal["auto", "own", "workers", "sync", "async", "vector_entry_point"] = "auto"
+    vectorization: Literal[
+        "auto", "own", "workers", "envpool", "sync", "async", "vector_entry_point"
+    ] = "auto"
     """Who steps the environments: own (this process) or workers (processes of td3's), with the
-    same numbers and exact resume; auto: the faster of the two; or gymnasium.make_vec in one of its
-    modes (a resumed run then starts new episodes)."""
+    same numbers and exact resume; auto: the faster of the two; envpool (another build of the
+    simulator) or gymnasium.make_vec in one of its modes: a resumed run starts new episodes."""
     workers: int = 0
     """Worker processes; 0: as many as the environments and the free cores call for."""
     normalize_observations: bool = False
@@ -139,8 +141,12 @@ class Config:
     """CPU threads for the arithmetic; 0: as many as prove fastest when the run begins. Part of the
     result: another count rounds differently, so the run keeps the one it began with."""
     execution: Literal["auto", "eager"] = "auto"
-    """How updates are executed: auto (planned kernels in reserved memory on a CPU, about 1.5 times
-    as fast) or eager (PyTorch as written). Part of the result: they round differently."""
+    """How updates are executed: auto (planned kernels in reserved memory on a CPU, captured graphs
+    on a GPU) or eager (PyTorch as written, for looking inside). Part of the result: they round
+    differently."""
+    precision: Literal["tf32", "float32"] = "tf32"
+    """How a GPU multiplies matrices: tf32 (factors rounded to 11 bits, sums in float32; several
+    times as fast) or float32. A CPU always uses float32."""
 
     @property
     def combinations(self) -> list[dict[str, float]]:

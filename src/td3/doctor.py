@@ -19,8 +19,8 @@ import gymnasium as gym
 import torch
 
 from td3 import run as runs
-from td3.accelerate.threads import usable_cores
 from td3.config import EnvironmentConfig, Value, load_recipe
+from td3.cores import usable_cores
 from td3.environments import hushed, make, prepare_rendering
 from td3.errors import UserError, first_line
 from td3.inspection import Check, count, examine, read_spaces, refusal

@@ -53,8 +53,9 @@ class Board:
     """The numbers that learner and workers share, one row per environment."""
 
     def __init__(
-        self, descriptor: int, environments: int, workers: int, state_dim: int, action_dim: int
-    ) -> None:
+        self, descriptor: int, environments: int, workers: int, state_dim: int, action_dim: int,
+        ordered: bool,
+    ) -> None:  # fmt: skip
         sections: dict[str, tuple[type, tuple[int, ...]]] = {
             "counters": (np.int64, ((2 + workers) * LINE,)),
             "actions": (np.float32, (environments, action_dim)),
@@ -83,7 +84,7 @@ class Board:
         self.waiting, self.seeds = arrays["waiting"], arrays["seeds"]
         """Environments whose object is new and waits for a seed; the seeds."""
         self.counters = memoryview(arrays["counters"].data)  # faster than NumPy for one number
-        self.turn = 0
+        self.ordered, self.turn = ordered, 0
 
     def order(self, what: Order, time: int, channels: "list[Channel]") -> None:
         """Learner: tell all workers at once; those that rest are woken."""
@@ -92,7 +93,7 @@ class Board:
         counters[ORDER], counters[STEP_TIME] = what, time
         counters[TURN] = self.turn
         for worker, channel in enumerate(channels):
-            if not ORDERED or counters[done(worker) + RESTS]:
+            if not self.ordered or counters[done(worker) + RESTS]:
                 with contextlib.suppress(ConnectionError):  # dead, as `await_worker` will find
                     channel.ring()
 
@@ -100,7 +101,7 @@ class Board:
         """Worker: wait for the next order, and for which step it is."""
         counters = self.counters
         self.turn += 1
-        if not ORDERED:
+        if not self.ordered:
             channel.hear()
         elif not self.watch(TURN):
             counters[done(worker) + RESTS] = 1
@@ -114,13 +115,13 @@ class Board:
         counters = self.counters
         counters[done(worker) + FAILED] = failed
         counters[done(worker)] = self.turn
-        if not ORDERED or counters[AWAITED] == worker + 1:
+        if not self.ordered or counters[AWAITED] == worker + 1:
             channel.ring()
 
     def await_worker(self, worker: int, channel: "Channel") -> bool:
         """Learner: wait until this worker has carried out the order; says whether it failed."""
         counters = self.counters
-        if not ORDERED:
+        if not self.ordered:
             channel.hear()
         elif not self.watch(done(worker)):
             counters[AWAITED] = worker + 1

@@ -1,6 +1,4 @@
-"""Acting, storing and learning for all members, operation by operation; `accelerate` overlays it."""
-
-from typing import Any
+"""Acting, storing and learning for all members; `accelerate` has faster ones."""
 
 import numpy as np
 import torch
@@ -21,7 +19,6 @@ class Learner:
     ) -> None:
         self.agent, self.replay, self.interval = agent, replay, interval
         self.population = population
-        self.members = [agent.member(each) for each in range(agent.agents)]
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """The actors' actions in all environments, without noise."""
@@ -43,10 +40,14 @@ class Learner:
 
     def learn_alone(self, agent: int, updates: int) -> None:
         """The same for one member."""
-        member, ring = self.members[agent], self.replay.member(agent)
+        member, ring = self.member(agent), self.replay.member(agent)
         hyperparameters = self.population.hyperparameters_of(agent)
         for diagnostics in member.train(ring, updates, **hyperparameters):
             self.interval.add_update(diagnostics, agent)
+
+    def member(self, agent: int) -> TD3:
+        """One agent by itself, on the same memory."""
+        return self.agent.member(agent)
 
     def streams(self) -> dict[str, list[Stream]]:
         """The streams that learning draws from, where they stand."""

@@ -1,5 +1,6 @@
 """Numbers out of training: the only place where tensors become floats, and where they go."""
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -43,6 +44,14 @@ class Interval:
             if value is not None:
                 self.sums[rows, column] += value
                 self.counts[rows, column] += 1
+
+    def member(self, agent: int) -> "Interval":
+        """One agent's sums, on the same memory."""
+        one = copy.copy(self)
+        one.agents, rows = 1, slice(agent, agent + 1)
+        one.sums, one.counts = self.sums[rows], self.counts[rows]
+        one.episodes, one.actions = self.episodes[rows], self.actions[rows]
+        return one
 
     def add_episode(self, agent: int, episode_return: float, length: int) -> None:
         self.episodes[agent] += (1, episode_return, length)

@@ -83,7 +83,7 @@ def plot(
     columns = 2 if len(environments) == 4 else min(len(environments), 3)
     rows = -(-len(environments) // columns)
     width, height = (6.0, 4.0) if len(environments) == 1 else (3.6 * columns, 2.7 * rows + 0.5)
-    with _figure(width, height) as figure:
+    with styled_figure(width, height) as figure:
         panels = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
         for panel, environment in zip(panels, environments, strict=False):
             mine = [curve for curve in shown if curve.environment == environment]
@@ -94,7 +94,7 @@ def plot(
         for panel in panels[: len(environments) : columns]:
             panel.set_ylabel("evaluation return")
         _legend(figure, shown, styles, reference_label if references else None)
-        return _save(figure, out)
+        return save_figure(figure, out)
 
 
 def _draw_panel(
@@ -199,7 +199,7 @@ TRAINING = {
 
 def plot_training(run: RunSummary, out: Path) -> list[Path]:
     """Draw what the run logged while learning to `out`.png and `out`.svg: four small panels."""
-    with _figure(7.2, 4.8) as figure:
+    with styled_figure(7.2, 4.8) as figure:
         panels = figure.subplots(2, 2, sharex=True).flatten().tolist()
         for panel, (key, title) in zip(panels, TRAINING.items(), strict=True):
             lines = [line for agent in run.evaluations if len((line := run.logged(key, agent))[0])]
@@ -215,7 +215,7 @@ def plot_training(run: RunSummary, out: Path) -> list[Path]:
         panels[-1].set_ylim(bottom=0)
         for panel in panels[2:]:
             panel.set_xlabel("environment steps")
-        return _save(figure, out)
+        return save_figure(figure, out)
 
 
 def _number_axes(panel: Axes, short_x: bool = True) -> None:
@@ -238,7 +238,7 @@ def _number_axes(panel: Axes, short_x: bool = True) -> None:
 
 
 @contextmanager
-def _figure(width: float, height: float) -> Iterator[Figure]:
+def styled_figure(width: float, height: float) -> Iterator[Figure]:
     """A figure in our style; without pyplot, which would keep it and may want a display."""
     try:
         import matplotlib
@@ -249,7 +249,7 @@ def _figure(width: float, height: float) -> Iterator[Figure]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def _save(figure: Figure, out: Path) -> list[Path]:
+def save_figure(figure: Figure, out: Path) -> list[Path]:
     out.parent.mkdir(parents=True, exist_ok=True)
     # Not with_suffix: "td3-v1.5" has no suffix to replace.
     png, svg = (out.parent / f"{out.name}.{kind}" for kind in ("png", "svg"))

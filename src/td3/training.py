@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from td3 import run as runs
-from td3.accelerate import accelerate
+from td3.accelerate import make_learner
 from td3.agent import TD3
 from td3.arrangement import EXACT, arranged
 from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
@@ -21,7 +21,6 @@ from td3.config import Config, changes, to_dict
 from td3.errors import RunStopped, UserError
 from td3.evaluation import episode_seeds, evaluate
 from td3.files import JsonLines
-from td3.learner import Learner
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.policy import policy_card, save_policy
 from td3.population import Population, erase, erase_ring, not_finite
@@ -77,10 +76,10 @@ class Training:
         )
         self.episode_seeds = [episode_seeds(s, config.evaluation.episodes) for s in self.seeds]
         self.interval = Interval(len(self.seeds), self.device)
-        self.learner = Learner(self.agent, self.replay, self.interval, self.population)
-        if config.execution != "eager":
-            for agent in (self.agent, *self.learner.members):
-                accelerate(agent)
+        self.learner = make_learner(
+            self.agent, self.replay, self.interval, self.population, config.execution,
+            config.precision,
+        )  # fmt: skip
         self.best = [-np.inf] * len(self.seeds)
         self.step = self.saved_at = 0
         self.segments: list[dict[str, Any]] = []

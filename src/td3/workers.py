@@ -5,6 +5,7 @@ Seeds are drawn here, from the agents' streams and in the order of the environme
 the same numbers and the same checkpoints however its environments are spread.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -18,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from td3 import exchange
 from td3.collect import Arrays, Slot, Steps, located, strayed_sentence
 from td3.config import EnvironmentConfig
-from td3.environments import Environment
+from td3.environments import SIMULATORS, Environment
 from td3.errors import RunStopped, UserError
 from td3.exchange import Board, Channel, Order, shared_file
 from td3.seeding import Stream
@@ -69,16 +71,19 @@ class Link:
 class Workers:
     """Environments in `count` worker processes."""
 
+    remark = ""
+
     def __init__(
         self, config: EnvironmentConfig, streams: list[Stream], remake_every: int, count: int
     ) -> None:
         """One environment per stream."""
-        self.streams, self.time = streams, 0
+        self.streams, self.time, self.under_way = streams, 0, False
         environment = Environment(config)
         self.task = environment.task
         spec = portable_spec(environment)
         environment.close()
-        shape = (len(streams), count, self.task.state_dim, self.task.action_dim)
+        sizes = (len(streams), count, self.task.state_dim, self.task.action_dim)
+        shape = (*sizes, exchange.ORDERED)
         memory = shared_file()
         self.board = Board(memory, *shape)
         torch = sys.modules.get("torch")
@@ -95,6 +100,7 @@ class Workers:
                 self.links.append(link)
                 own = {"worker": number, "indices": [indices.start, indices.stop]}
                 link.channel.send(json.dumps(facts | own).encode())
+            self.channels = [link.channel for link in self.links]
             self.board.waiting[:] = True
             self.start_lives()
         except ConnectionError:
@@ -118,10 +124,11 @@ class Workers:
         self.time = time
         self.board.actions[:] = actions
         self.order(Order.STEP)
+        self.under_way = True
 
     def receive(self) -> Steps:
         """The step that was begun, once all workers have done it."""
-        board = self.board
+        board, self.under_way = self.board, False
         self.gather()
         if board.waiting.any():
             self.start_lives()
@@ -165,7 +172,9 @@ class Workers:
         return strayed, strayed_sentence(self.task.id, strayed)
 
     def order(self, what: Order) -> None:
-        self.board.order(what, self.time, [link.channel for link in self.links])
+        if self.under_way:
+            raise RuntimeError("a step is under way; receive it first")
+        self.board.order(what, self.time, self.channels)
 
     def gather(self) -> None:
         """Wait until all workers have done what was ordered; raise the first failure there is."""
@@ -215,12 +224,18 @@ def start_process(memory: int) -> tuple[subprocess.Popen[bytes], Channel]:
 
 
 def portable_spec(environment: Environment) -> str:
-    """How another process can make this environment, as JSON; refuses one that only we can."""
-    spec = gym.registry.get(environment.env.spec.id) if environment.env.spec else None
-    entry = spec.entry_point if spec else None
-    if spec is None or not isinstance(entry, str) or entry.startswith("__main__"):
-        raise UserError(
-            f"{environment.task.id} was registered with an object that only this process has; "
-            "register it with an entry_point such as 'my_package:MyEnv' to step it in workers."
-        )
-    return spec.to_json()
+    """What another process must register to make this environment, as JSON.
+
+    Nothing where the id itself says which module to import. Refuses a task that only we can make.
+    """
+    env_id, spec = environment.task.id, environment.env.spec
+    if ":" in env_id or any(part in env_id for part in SIMULATORS):
+        return ""
+    registered = gym.registry.get(spec.id) if spec else None
+    with contextlib.suppress(TypeError, ValueError):  # callables and other objects
+        if registered and not str(registered.entry_point).startswith("__main__"):
+            return registered.to_json()
+    raise UserError(
+        f"{env_id} was registered with an object that only this process has; "
+        "register it with an entry_point such as 'my_package:MyEnv' to step it in workers."
+    )

@@ -276,10 +276,10 @@ def test_a_run_may_be_eager(tmp_path: Path, update: str) -> None:
         chosen = dataclasses.replace(config, execution=execution)
         folder = create(chosen, tmp_path / execution)
         with prepared(chosen, folder, None) as training:
-            agents = (training.agent, *training.learner.members)
-            assert [("update" in agent.__dict__) for agent in agents] == [execution == "auto"] * 3
             while training.agent.updates.min() < 2:
                 training.advance()
+            agents = (training.agent, *(training.learner.member(agent) for agent in range(2)))
+            assert [("update" in agent.__dict__) for agent in agents] == [execution == "auto"] * 3
             if execution == "auto":
                 plans = [len(workspace_of(agent).plans) for agent in agents]
                 assert plans == ([2, 0, 0] if update == "step" else [0, 2, 2])

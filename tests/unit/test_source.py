@@ -111,22 +111,24 @@ def test_an_innocent_line_is_not(line: str) -> None:
 # Who may import whom: a module imports only what stands above it, or to its left.
 LAYERS = """
     td3
-    errors seeding files signals matrix_products agent_axis
+    errors cores seeding files signals matrix_products agent_axis
     toml config
     replay networks normalize optimizer environments
     agent
-    accelerate
     exchange collect worker workers vector evaluation metrics policy checkpoint run memory
+    integrations
     arrangement population
-    learner
+    draws learner
+    accelerate
     training
-    integrations launch
-    summary plots report video bench rehearsal inspection doctor
+    launch
+    summary plots report video bench bench_environments scaling scaling_plot performance peers
+    rehearsal inspection doctor
     cli
     __main__
 """
 ORDER = {name: place for place, name in enumerate(LAYERS.split())}
-PACKAGES = ("accelerate", "cli", "integrations")  # their modules may import each other
+PACKAGES = ("accelerate", "cli", "integrations", "peers")  # their modules may import each other
 
 
 def module_of(path: Path) -> str:
@@ -165,7 +167,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 43
+    assert len(found) == len(LAYERS.split()) == 52
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 
@@ -200,7 +202,7 @@ def loaded_after(*statements: str) -> set[str]:
 
 EXTRAS = {
     "matplotlib", "imageio", "imageio_ffmpeg", "pygame", "mujoco", "Box2D", "dm_control", "shimmy",
-    "pybullet", "pybullet_envs_gymnasium", "tensorboard", "wandb",
+    "pybullet", "pybullet_envs_gymnasium", "tensorboard", "wandb", "envpool",
 }  # fmt: skip
 
 

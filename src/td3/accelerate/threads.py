@@ -1,13 +1,12 @@
 """How many CPU threads make an update fastest: measured, for it depends on sizes and machine."""
 
-import os
 import time
-from pathlib import Path
 
 import torch
 
 from td3.accelerate import accelerate
 from td3.agent import TD3
+from td3.cores import usable_cores
 from td3.matrix_products import update_products
 from td3.replay import Batch
 
@@ -57,16 +56,3 @@ def counts_up_to(cores: int) -> list[int]:
     """2, 4, 8, … and the number of cores itself."""
     powers = [1 << bit for bit in range(1, cores.bit_length()) if 1 << bit < cores]
     return [*powers, cores] if cores > 1 else []
-
-
-def usable_cores() -> int:
-    """Of the machine, or of the container if fewer."""
-    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0)
-    cores = cores or float(os.cpu_count() or 1)
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
-        if quota.isdigit():
-            cores = min(cores, int(quota) / int(period))
-    except (OSError, ValueError):
-        pass
-    return max(1, int(cores))
