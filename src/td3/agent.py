@@ -96,7 +96,7 @@ class TD3:
         diagnostics = []
         for _ in range(iterations):
             # Step 4: sample a batch of transitions, uniformly, so that it mixes many episodes.
-            batch = replay_buffer.gather(replay_buffer.draw(batch_size))
+            batch = replay_buffer.gather(replay_buffer.draw(batch_size), self.device)
 
             noise = self.draw_noise(batch_size)
             diagnostics.append(

@@ -101,8 +101,9 @@ def bench_update(
     config = check(dataclasses.replace(config, environment=EnvironmentConfig("random numbers")))
     circumstances = take_note()
     device = prepare(config)
-    check_memory(config, state_dim, action_dim)
-    agent, ring = filled_agent(config, state_dim, action_dim, device)
+    config = dataclasses.replace(config, device=str(device))
+    place = check_memory(config, state_dim, action_dim)
+    agent, ring = filled_agent(config, state_dim, action_dim, place)
     learner = make_learner(
         agent, ring, Interval(config.seeds, device), Population(config, device), config.execution,
         config.precision,
@@ -151,16 +152,16 @@ def update_figures(
 
 
 def filled_agent(
-    config: Config, state_dim: int, action_dim: int, device: torch.device
+    config: Config, state_dim: int, action_dim: int, place: str
 ) -> tuple[TD3, ReplayBuffer]:
     """An agent, and a ring full of made-up transitions: 1 in 100 terminal, actions in range."""
     agent = TD3(
         state_dim, action_dim, hidden_sizes=config.agent.hidden_sizes,
         actor_learning_rate=config.agent.actor_learning_rate,
         critic_learning_rate=config.agent.critic_learning_rate,
-        seed=config.agent_seeds, device=device,
+        seed=config.agent_seeds, device=config.device,
     )  # fmt: skip
-    ring = ReplayBuffer(config.loop.replay_size, seed=config.agent_seeds, device=device)
+    ring = ReplayBuffer(config.loop.replay_size, seed=config.agent_seeds, device=place)
     ring.allocate(state_dim, action_dim)
     assert ring.rows is not None
     ring.rows.normal_()
@@ -308,7 +309,7 @@ def synchronize(device: torch.device) -> None:
 
 def prepare(config: Config) -> torch.device:
     device = pick_device(config.device)
-    torch.set_num_threads(config.threads)
+    torch.set_num_threads(max(1, config.threads))
     return device
 
 

@@ -142,6 +142,8 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
         if display and len(training.environments.states) > 1:
             arrangement = training.environments.arrangement
             display.write({"kind": "environments", "message": arrangement})
+        if display and config.device != "cpu":
+            display.write({"kind": "environments", "message": f"Replay: {training.rings}"})
         if display and training.environments.remark:
             display.write({"kind": "remark", "message": training.environments.remark})
         yield training
@@ -150,7 +152,8 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
 def execute(training: Training, event: str) -> int:
     """Run the loop until it ends, is asked to stop, or cannot go on."""
     arrangement = training.environments.arrangement
-    training.run.event(event, step=training.step, environments=arrangement)
+    facts = {"environments": arrangement, "replay": training.rings}
+    training.run.event(event, step=training.step, **facts)
     if remark := training.environments.remark:
         training.run.event("warning", step=training.step, message=remark)
     try:

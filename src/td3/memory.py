@@ -29,21 +29,37 @@ def available_bytes() -> int | None:
     return min(found) if found else None
 
 
-def check_memory(config: Config, state_dim: int, action_dim: int) -> None:
-    """Refuse a ring that is larger than the memory."""
-    needed, free = ring_bytes(config, state_dim, action_dim), available_bytes()
-    where = "memory"
-    if config.device.startswith("cuda"):
-        import torch
-
-        free, where = torch.cuda.mem_get_info(config.device)[0], "GPU memory"
+def check_memory(config: Config, state_dim: int, action_dim: int) -> str:
+    """The device whose memory holds the rings: the agents' own, else the host; or a refusal."""
+    needed = ring_bytes(config, state_dim, action_dim)
+    if config.device.startswith("cuda") and needed <= SHARE * device_bytes(config.device):
+        return config.device
+    free = available_bytes()
     if free is not None and needed > SHARE * free:
         fitting = int(SHARE * free / needed * config.loop.replay_size)
         raise UserError(
             f"The replay ring needs {gigabytes(needed)} ({config.agents} × "
-            f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of {where} "
+            f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of memory "
             f"are free; use --loop.replay-size {fitting} or fewer agents."
         )
+    return "cpu"
+
+
+def device_bytes(device: str) -> int:
+    """Free memory of a GPU."""
+    import torch
+
+    return int(torch.cuda.mem_get_info(device)[0])
+
+
+def in_words(config: Config, state_dim: int, action_dim: int, place: str) -> str:
+    """How much memory the rings take, and where."""
+    size = gigabytes(ring_bytes(config, state_dim, action_dim))
+    rings = f"{config.agents} × {config.loop.replay_size:,} transitions, {size}"
+    if config.device.startswith("cuda") and place == "cpu":
+        free = gigabytes(device_bytes(config.device))
+        return f"{rings}, in host memory, which is slower: the GPU has {free} free"
+    return f"{rings} of {'GPU' if place.startswith('cuda') else 'main'} memory"
 
 
 def gigabytes(count: int) -> str:

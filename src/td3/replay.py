@@ -125,14 +125,22 @@ class ReplayBuffer:
         uniform = np.stack([stream.random(batch_size) for stream in self.streams])
         return (uniform * self.sizes[:, None]).astype(np.int64)
 
-    def gather(self, indices: NDArray[np.int64]) -> Batch:
-        """The transitions at `indices` (agents, batch), as tensors."""
+    def gather(self, indices: NDArray[np.int64], device: torch.device | str | None = None) -> Batch:
+        """The transitions at `indices` (agents, batch), as tensors on the ring's or a `device`."""
+        rows = self.gather_rows(indices).view(*indices.shape, -1).to(device or self.device)
+        return Batch(*rows.split(self.widths, dim=-1))
+
+    def gather_rows(self, indices: NDArray[np.int64], out: Tensor | None = None) -> Tensor:
+        """The same as rows, (agents · batch, width)."""
         assert self.rows is not None
         offsets = np.arange(self.agents, dtype=np.int64)[:, None] * self.capacity
         flat = torch.from_numpy((indices + offsets).ravel()).to(self.device)
-        rows = self.rows.flatten(0, 1).index_select(0, flat).view(*indices.shape, -1)
-        widths = (self.state_dim, self.state_dim, self.action_dim, 1, 1)
-        return Batch(*rows.split(widths, dim=-1))
+        return torch.index_select(self.rows.flatten(0, 1), 0, flat, out=out)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of each part of a transition, in the order of Batch."""
+        return (self.state_dim, self.state_dim, self.action_dim, 1, 1)
 
     def member(self, agent: int) -> "ReplayBuffer":
         """One agent's ring as a buffer of its own, on the same memory and stream."""

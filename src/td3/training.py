@@ -21,6 +21,7 @@ from td3.config import Config, changes, to_dict
 from td3.errors import RunStopped, UserError
 from td3.evaluation import episode_seeds, evaluate
 from td3.files import JsonLines
+from td3.memory import check_memory, in_words
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.policy import policy_card, save_policy
 from td3.population import Population, erase, erase_ring, not_finite
@@ -63,7 +64,9 @@ class Training:
             self.population.frozen,
             self.freeze,
         )
-        self.replay = ReplayBuffer(config.loop.replay_size, seed=self.seeds, device=self.device)
+        place = check_memory(config, task.state_dim, task.action_dim)
+        self.rings = in_words(config, task.state_dim, task.action_dim, place)
+        self.replay = ReplayBuffer(config.loop.replay_size, seed=self.seeds, device=place)
         self.agent = TD3(
             task.state_dim,
             task.action_dim,

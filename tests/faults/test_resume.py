@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
 
 WALKER = {"environment": {"id": "BipedalWalker-v3"}}
@@ -31,6 +32,17 @@ def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> No
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     assert train_in_pieces(config, whole, []) == []
     assert train_in_pieces(config, pieces, [37, 100, 163, 165, 330]) == []
+    assert different(whole, pieces) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("variant", ["pendulum", "four agents", "after each episode"])
+def test_a_run_in_pieces_on_a_gpu_equals_a_run_in_one(variant: str, tmp_path: Path) -> None:
+    config = tiny(**VARIANTS[variant], device="cuda")
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    assert train_in_pieces(config, whole, []) == []
+    assert train_in_pieces(config, pieces, [163, 330]) == []
     assert different(whole, pieces) == []
 
 

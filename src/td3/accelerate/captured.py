@@ -54,6 +54,9 @@ class Captured(Learner):
         return self.acting(states)
 
     def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+        if self.replay.device != self.agent.device:
+            super().store(owners, rows)
+            return
         if self.storing is None:
             self.storing = Storing(self.replay, self.agent, len(rows))
         self.storing(owners, rows)
@@ -133,7 +136,7 @@ class Storing:
         self.replay, self.agent = replay, agent
         ring = replay.rows.flatten(0, 1)
         self.rows = pinned(rows, ring.shape[1])
-        self.places = torch.zeros(rows, dtype=torch.int64).pin_memory()
+        self.places = pinned(rows, dtype=torch.int64)
         given = torch.empty_like(self.rows, device=ring.device)
         where = torch.empty_like(self.places, device=ring.device)
 
@@ -181,8 +184,8 @@ class Updating:
             replay.streams, agent.smooth, [u.numpy() for u in self.uniform],
             [n.numpy() for n in self.normal], threads=min(8, usable_cores(), agent.agents),
         )  # fmt: skip
-        self.used = AHEAD  # of the block on the device: there is none yet
-        self.sizes = torch.zeros(agent.agents, 1, dtype=torch.int64).pin_memory()
+        self.block, self.used = 0, AHEAD  # of the block on the device: there is none yet
+        self.sizes = pinned(agent.agents, 1, dtype=torch.int64)
         self.sized = torch.cuda.Event()
         self.kept: list[Any] = []
         """What the graphs read and write must stay where it is."""
@@ -192,6 +195,7 @@ class Updating:
             "position": torch.zeros(1, dtype=torch.int64, device=agent.device),
             "sizes": torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device),
         }
+        self.fetching = Fetching(replay, batch, agent) if replay.device != agent.device else None
         self.graphs = {
             delayed: self.capture(settings, batch, delayed, prepare, compiled)
             for delayed in (True, False)
@@ -203,26 +207,32 @@ class Updating:
         agent, replay, sums = self.agent, self.replay, self.interval.sums
         assert replay.rows is not None
         none = np.zeros((agent.agents, batch), dtype=np.int64)
-        example, noise = replay.gather(none), torch.zeros_like(self.given["normal"][:, 0])
+        example, noise = (
+            replay.gather(none, agent.device),
+            torch.zeros_like(self.given["normal"][:, 0]),
+        )
         update = trace(agent, example, noise, settings, delayed, prepare)
         tensors = inputs_of(agent, example, noise, settings)[: -len(Batch._fields) - 1]
         offsets = torch.arange(agent.agents, device=agent.device)[:, None] * replay.capacity
-        widths = [part.shape[-1] for part in example]
+        fetched = self.fetching is not None
+        rows = self.fetching.picked if self.fetching else replay.rows
 
         def sample_and_update(
             tensors: list[Tensor], rows: Tensor, sums: Tensor, given: dict[str, Tensor]
         ) -> None:
-            uniform = given["uniform"].index_select(1, given["position"]).squeeze(1)
+            picked = rows
+            if not fetched:
+                uniform = given["uniform"].index_select(1, given["position"]).squeeze(1)
+                places = (uniform * given["sizes"]).long() + offsets
+                picked = rows.flatten(0, 1).index_select(0, places.flatten())
+            parts = picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
             normal = given["normal"].index_select(1, given["position"]).squeeze(1)
-            places = (uniform * given["sizes"]).long() + offsets
-            picked = rows.flatten(0, 1).index_select(0, places.flatten())
-            parts = picked.view(*places.shape, -1).split(widths, dim=-1)
             seen = update([*tensors, *parts, normal])
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
             given["position"] += 1
 
-        arguments = (tensors, replay.rows, sums, self.given)
-        trial = (cloned(tensors), replay.rows, sums.clone(), cloned(self.given))
+        arguments = (tensors, rows, sums, self.given)
+        trial = (cloned(tensors), rows, sums.clone(), cloned(self.given))
         graph = make_fx(sample_and_update)(*trial)
         graph.graph.eliminate_dead_code()
         graph.recompile()
@@ -238,6 +248,8 @@ class Updating:
         for _ in range(updates):
             if self.used == AHEAD:
                 self.next_block()
+            if self.fetching:
+                self.fetching(self.uniform[self.block].numpy()[:, self.used])
             delayed = agent.due(self.policy_freq)
             self.graphs[delayed].replay()
             self.used += 1
@@ -255,7 +267,7 @@ class Updating:
 
     def next_block(self) -> None:
         """Send the next random numbers, and have the ones after them drawn meanwhile."""
-        ready = self.draws.block()
+        self.block = ready = self.draws.block()
         self.given["uniform"].copy_(self.uniform[ready], non_blocking=True)
         self.given["normal"].copy_(self.normal[ready], non_blocking=True)
         self.given["position"].zero_()
@@ -269,6 +281,27 @@ class Updating:
         torch.cuda.synchronize(self.agent.device)
         self.draws.rewind(self.used)
         self.used = AHEAD
+
+
+class Fetching:
+    """Batches from a ring that stayed in host memory."""
+
+    def __init__(self, replay: ReplayBuffer, batch: int, agent: TD3) -> None:
+        assert replay.rows is not None
+        self.replay = replay
+        shape = (replay.agents * batch, replay.rows.shape[-1])
+        self.buffers = [pinned(*shape) for _ in range(2)]
+        self.sent = [torch.cuda.Event() for _ in range(2)]
+        self.picked = torch.zeros(shape, device=agent.device)
+        self.turn = 0
+
+    def __call__(self, uniform: NDArray[np.float64]) -> None:
+        self.turn = 1 - self.turn
+        self.sent[self.turn].synchronize()
+        places = (uniform * self.replay.sizes[:, None]).astype(np.int64)
+        rows = self.replay.gather_rows(places, out=self.buffers[self.turn])
+        self.picked.copy_(rows, non_blocking=True)
+        self.sent[self.turn].record()
 
 
 def pinned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -31,7 +31,7 @@ def main() -> int:
         config = from_dict(json.loads(sys.stdin.readline()))
         adapter = importlib.import_module(sys.argv[1])
         if torch := sys.modules.get("torch"):
-            torch.set_num_threads(config.threads)
+            torch.set_num_threads(max(1, config.threads))
         contestant = adapter.start(config)
         warmed = 0
         while warmed < 2 * config.loop.random_steps:  # past the random steps and the first updates

@@ -1,0 +1,143 @@
+"""One update, however it is executed: every learner against plain PyTorch in double precision.
+
+All get the same ring and draw from the same streams. How far a mode may be after 200 updates is
+stated in TOLERANCE, as a share of the way that the numbers went: Adam divides small gradients by
+their own size, so rounding grows with every update, also in plain PyTorch.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from td3.accelerate import Planned
+from td3.accelerate.captured import Captured
+from td3.agent import TD3
+from td3.config import from_dict
+from td3.learner import Learner
+from td3.metrics import Interval
+from td3.population import Population
+from td3.replay import ReplayBuffer
+
+STATE, ACTION, UPDATES, RING = 17, 6, 200, 500
+SETTINGS: dict[str, Any] = {
+    "environment": {"id": "none"},
+    "agent": {"hidden_sizes": [64, 48], "batch_size": 64},
+}
+DOUBLE, SINGLE = torch.float64, torch.float32
+TOLERANCE = {"double": 1e-9, "single": 3e-2, "tf32": 3e-1}
+
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+Make = Callable[..., Learner]
+
+
+def captured(**how: bool) -> Make:
+    return lambda *parts: Captured(*parts, **how)
+
+
+# name → device, numbers, tolerance, learner
+MODES: dict[str, tuple[str, torch.dtype, str, Make]] = {
+    "eager": ("cpu", SINGLE, "single", Learner),
+    "planned, double": ("cpu", DOUBLE, "double", Planned),
+    "planned": ("cpu", SINGLE, "single", Planned),
+    "eager on a GPU, double": ("cuda", DOUBLE, "double", Learner),
+    "captured, double": ("cuda", DOUBLE, "double", captured(compiled=False, fused=False)),
+    "captured": ("cuda", SINGLE, "single", captured(compiled=False, fused=False)),
+    "compiled, double": ("cuda", DOUBLE, "double", captured(compiled=True, fused=False)),
+    "compiled": ("cuda", SINGLE, "single", captured(compiled=True, fused=False)),
+    "fused": ("cuda", SINGLE, "tf32", captured(compiled=True, fused=True)),
+}
+
+
+def trained(seeds: tuple[int, ...], device: str, dtype: torch.dtype, make: Make) -> Learner:
+    config = from_dict({**SETTINGS, "seeds": len(seeds), "seed": seeds[0]})
+    agent = TD3(
+        STATE, ACTION, hidden_sizes=config.agent.hidden_sizes, seed=seeds, device=device,
+        dtype=dtype, actor_learning_rate=3e-4, critic_learning_rate=3e-4,
+    )  # fmt: skip
+    replay = ReplayBuffer(RING, seed=seeds, device=device, dtype=dtype)
+    replay.allocate(STATE, ACTION)
+    assert replay.rows is not None
+    for row, seed in enumerate(seeds):
+        rng = np.random.default_rng(seed)
+        made = rng.normal(size=(RING, 2 * STATE + ACTION + 2))
+        made[:, 2 * STATE : 2 * STATE + ACTION].clip(-1, 1)
+        made[:, -1] = rng.random(RING) < 0.05
+        replay.rows[row] = torch.from_numpy(made).to(replay.rows)
+    replay.added[:] = RING
+    population = Population(config, torch.device(device))
+    learner = make(agent, replay, Interval(len(seeds), torch.device(device)), population)
+    for updates in (1, 50, UPDATES - 51):  # blocks of draws end in between
+        learner.learn(updates)
+    return learner
+
+
+@cache
+def reference(seeds: tuple[int, ...]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """Where plain PyTorch in double precision begins and ends."""
+    start = TD3(STATE, ACTION, hidden_sizes=SETTINGS["agent"]["hidden_sizes"], seed=seeds)
+    return start.tensors(), trained(seeds, "cpu", DOUBLE, Learner).agent.tensors()
+
+
+def distance(agent: TD3, seeds: tuple[int, ...]) -> float:
+    """How far off, as a share of the way that the networks and their targets went."""
+    before, after = reference(seeds)
+    found = agent.tensors()
+    names = [name for name in after if "layer" in name and "optimizer" not in name]
+    way = sum(float((after[n] - before[n]).double().square().sum()) for n in names)
+    off = sum(float((after[n] - found[n].cpu()).double().square().sum()) for n in names)
+    assert way > 0
+    return float(np.sqrt(off / way))
+
+
+@pytest.mark.parametrize("seeds", [(4,), (4, 5, 6), tuple(range(4, 13))], ids=len)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(m, marks=[GPU, pytest.mark.gpu] if "cuda" in MODES[m] else []) for m in MODES]
+)  # fmt: skip
+def test_every_mode_makes_the_same_updates(
+    mode: str, seeds: tuple[int, ...], record_property: Callable[[str, object], None]
+) -> None:
+    device, dtype, tolerance, make = MODES[mode]
+    torch.backends.cuda.matmul.allow_tf32 = tolerance == "tf32"
+    learner = trained(seeds, device, dtype, make)
+    off = distance(learner.agent, seeds)
+    record_property("distance", off)
+    print(f"{mode}, {len(seeds)} agents: {off:.1e}")
+    assert off <= TOLERANCE[tolerance]
+    assert learner.agent.updates.tolist() == [UPDATES] * len(seeds)
+    assert learner.interval.counts.tolist() == [[UPDATES, UPDATES, UPDATES / 2]] * len(seeds)
+    assert torch.isfinite(learner.interval.sums).all()
+
+
+@pytest.mark.gpu
+@GPU
+@pytest.mark.parametrize("networks", [2, 20])
+@pytest.mark.parametrize("outputs", [1, 6])
+@pytest.mark.parametrize("hidden", [(256, 256), (100, 200), (64, 48)])
+def test_fused_layers_and_their_gradients(
+    networks: int, outputs: int, hidden: tuple[int, int]
+) -> None:
+    from td3.accelerate.fused import Layers
+    from td3.agent_axis import Network
+
+    network = Network((networks,), (23, *hidden, outputs), DOUBLE, "cuda")
+    torch.manual_seed(0)
+    torch.nn.init.uniform_(network.flat, -0.1, 0.1)
+    x = torch.randn(networks, 200, 23, device="cuda", dtype=DOUBLE)
+    top = torch.randn(networks, 200, outputs, device="cuda", dtype=DOUBLE)
+    found = []
+    for compute, dtype in ((network.compute, DOUBLE), (Layers(network.widths), SINGLE)):
+        given = x.to(dtype).requires_grad_()
+        flat = network.flat.detach().to(dtype).requires_grad_()
+        out = compute(given, flat)
+        out.backward(top.to(dtype))
+        assert given.grad is not None
+        assert flat.grad is not None
+        found.append([part.double() for part in (out.detach(), given.grad, flat.grad)])
+    numbers = sum(network.sizes[:-1])
+    assert (found[1][2][:, numbers:] == 0).all()
+    for exact, fused, limit in zip(*found, (5e-3, 5e-2, 5e-2), strict=True):
+        assert (exact - fused).norm() / exact.norm() < limit
