@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from td3.seeding import Stream, Streams, fresh_seed
 
+ALIGNMENT = 32  # numbers
+
 
 def per_agent(number: float | Tensor, like: Tensor) -> Any:
     """A number for all agents as it is; one for each, shaped to meet `like`, (agents, …)."""
@@ -44,6 +46,8 @@ class Network(nn.Module):
             for shape in ((fan_in, fan_out), (1, fan_out))
         ]
         self.sizes = [math.prod(shape) for shape in self.shapes]
+        # Padding, never used, so that every row of `flat` can be loaded in wide pieces.
+        self.sizes.append(-sum(self.sizes) % ALIGNMENT)
         self.flat = nn.Parameter(torch.zeros(*leading, sum(self.sizes), dtype=dtype, device=device))
 
     @property
@@ -56,8 +60,9 @@ class Network(nn.Module):
         Views of `flat`, or of another tensor laid out like it (such as Adam's moments).
         """
         flat = self.flat if flat is None else flat
-        parts = zip(flat.split(self.sizes, dim=-1), self.shapes, strict=True)
-        views = [part.view(*flat.shape[:-1], *shape) for part, shape in parts]
+        *parts, _ = flat.split(self.sizes, dim=-1)
+        shaped = zip(parts, self.shapes, strict=True)
+        views = [part.view(*flat.shape[:-1], *shape) for part, shape in shaped]
         return list(zip(views[0::2], views[1::2], strict=True))
 
     def compute(self, x: Tensor, flat: Tensor) -> Tensor:

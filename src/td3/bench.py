@@ -19,12 +19,15 @@ import numpy as np
 import torch
 
 from td3 import run as runs
+from td3.accelerate import make_learner
 from td3.agent import TD3
 from td3.config import Config, EnvironmentConfig, check
 from td3.errors import UserError
 from td3.launch import pick_device, refuse_early
 from td3.matrix_products import Multiplier, update_products
 from td3.memory import check_memory
+from td3.metrics import Interval
+from td3.population import Population
 from td3.replay import ReplayBuffer
 from td3.training import Training
 
@@ -100,6 +103,10 @@ def bench_update(
     device = prepare(config)
     check_memory(config, state_dim, action_dim)
     agent, ring = filled_agent(config, state_dim, action_dim, device)
+    learner = make_learner(
+        agent, ring, Interval(config.seeds, device), Population(config, device), config.execution,
+        config.precision,
+    )  # fmt: skip
     settings = config.agent
     products = update_products(
         state_dim, action_dim, settings.hidden_sizes, settings.batch_size, config.seeds
@@ -107,19 +114,14 @@ def bench_update(
     multiplier = Multiplier(products, device)
     policy_freq = settings.policy_freq
 
-    def train(updates: int) -> None:
-        agent.train(
-            ring, updates, settings.batch_size, settings.discount, settings.tau,
-            settings.policy_noise, settings.noise_clip, policy_freq,
-        )  # fmt: skip
-
     def multiply(updates: int) -> None:
         multiplier.multiply(updates, policy_freq)
 
-    repeats = [repeats_for(work, policy_freq, rounds, device) for work in (multiply, train)]
+    works = (multiply, learner.learn)
+    repeats = [repeats_for(work, policy_freq, rounds, device) for work in works]
     seconds: list[list[float]] = [[], []]
     for _ in range(rounds.count):
-        for work, updates, taken in zip((multiply, train), repeats, seconds, strict=True):
+        for work, updates, taken in zip(works, repeats, seconds, strict=True):
             taken.append(time_of(work, updates, device) / updates)
         tick()
     flop = products.flop_per_update(policy_freq)
@@ -227,7 +229,7 @@ def bench_throughput(config: Config, rounds: Rounds, tick: Tick = lambda: None) 
 def warm_up(training: Training) -> None:
     """Past the random steps and the first updates, which are slower than all others."""
     while training.agent.updates.min() < 2 * training.config.agent.policy_freq:
-        training.update(training.collect())
+        training.advance()
         if training.step > WARM_UP_STEPS:
             raise UserError(
                 f"No episode of {training.config.environment.id} ended within {WARM_UP_STEPS:,} "
@@ -246,8 +248,7 @@ def train_for(training: Training, seconds: float, device: torch.device) -> tuple
     synchronize(device)
     start = time.perf_counter()
     while True:
-        ended = training.collect()
-        training.update(ended)
+        ended = training.advance()
         taken = time.perf_counter() - start
         if taken > seconds and (ended or not wait):
             break
@@ -260,10 +261,13 @@ def stopwatches(training: Training, device: torch.device) -> Iterator[dict[str, 
     """Measure the parts of the loop while it runs; gives the seconds that each has taken."""
     seconds = dict.fromkeys(PARTS, 0.0)
     watched = {
-        "acting": (training, "act"),
-        "simulator": (training.environments, "step"),
-        "replay_add": (training.replay, "add_rows"),
-        "update": (training, "update"),
+        "acting": (training.learner, "act"),
+        "simulator": (training.environments, "receive"),
+        "replay_add": (training.learner, "store"),
+        "update": (
+            training.learner,
+            "learn" if training.config.loop.update == "step" else "learn_alone",
+        ),
     }
 
     def watch(part: str, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -324,6 +328,8 @@ def describe(config: Config, device: torch.device, rounds: Rounds) -> dict[str, 
         "replay_size": config.loop.replay_size,
         "device": str(device),
         "threads": config.threads,
+        "execution": config.execution,
+        "precision": config.precision if device.type == "cuda" else "float32",
         "rounds": rounds.count,
         "seconds": rounds.seconds,
     }

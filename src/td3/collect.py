@@ -31,8 +31,18 @@ class Environments(Protocol):
 
     task: Task
     states: NDArray[np.float32]
+    arrangement: str
+    """How many there are and who steps them, in words."""
+    remark: str
+    """What a reader of the results should know of that; mostly nothing."""
 
-    def step(self, actions: NDArray[np.float32], time: int) -> Steps: ...
+    def step(self, actions: NDArray[np.float32], time: int) -> Steps:
+        """`send` and `receive`."""
+
+    def send(self, actions: NDArray[np.float32], time: int) -> None:
+        """Begin a step; what is done until `receive` may overlap with it."""
+
+    def receive(self) -> Steps: ...
     def snapshot(self) -> Arrays: ...
     def restore(self, arrays: Arrays) -> tuple[list[int], str]: ...
     def close(self) -> None: ...
@@ -47,14 +57,19 @@ class Slot:
     short, the object is remade at the first episode end after each multiple of `remake_every`.
     """
 
+    KEYS = ("life", "actions", "resets", "state")
+
     def __init__(self, config: EnvironmentConfig, stream: Stream, remake_every: int) -> None:
         self.config, self.stream, self.remake_every = config, stream, remake_every
         self.environment = Environment(config)
         self.start(time=0)
 
     def start(self, time: int) -> None:
-        """Begin the life of a fresh object."""
-        self.seed, self.made_at = int(self.stream.integers(2**31)), time
+        """Begin the life of a fresh object, with a seed of its own."""
+        self.begin(int(self.stream.integers(2**31)), time)
+
+    def begin(self, seed: int, time: int) -> None:
+        self.seed, self.made_at = seed, time
         self.actions: list[NDArray[np.float32]] = []
         self.resets: list[int] = []
         self.state = self.environment.reset(seed=self.seed)
@@ -114,16 +129,36 @@ def located(error: RunStopped, index: int, time: int) -> RunStopped:
     return RunStopped(f"{error} in environment {index} at step {time}")
 
 
+def strayed_sentence(env_id: str, strayed: list[int]) -> str:
+    """Why these environments began anew instead of going on."""
+    return (
+        f"{env_id} did not repeat itself: environment {', '.join(map(str, strayed))} came to "
+        "another state from the same seed and actions, and began a new episode"
+    )
+
+
 class InProcess:
     """Environments in this process, one after the other."""
+
+    remark = ""
 
     def __init__(self, config: EnvironmentConfig, streams: list[Stream], remake_every: int) -> None:
         """One environment per stream."""
         self.slots = [Slot(config, stream, remake_every) for stream in streams]
         self.task = self.slots[0].environment.task
         self.states = np.stack([slot.state for slot in self.slots])
+        plural = "s" if len(streams) > 1 else ""
+        self.arrangement = f"{len(streams)} environment{plural} in this process"
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
+        self.send(actions, time)
+        return self.receive()
+
+    def send(self, actions: NDArray[np.float32], time: int) -> None:
+        self.sent = actions, time
+
+    def receive(self) -> Steps:
+        actions, time = self.sent
         results = []
         for index, (slot, action) in enumerate(zip(self.slots, actions, strict=True)):
             try:
@@ -149,16 +184,10 @@ class InProcess:
         strayed = [
             index
             for index, slot in enumerate(self.slots)
-            if not slot.restore(
-                {key: arrays[f"{index}.{key}"] for key in ("life", "actions", "resets", "state")}
-            )
+            if not slot.restore({key: arrays[f"{index}.{key}"] for key in slot.KEYS})
         ]
         self.states = np.stack([slot.state for slot in self.slots])
-        which = ", ".join(map(str, strayed))
-        return strayed, (
-            f"{self.task.id} did not repeat itself: environment {which} came to another state "
-            "from the same seed and actions, and began a new episode"
-        )
+        return strayed, strayed_sentence(self.task.id, strayed)
 
     def close(self) -> None:
         for slot in self.slots:
@@ -233,9 +262,19 @@ class Collector:
     def step(
         self, actions: NDArray[np.float32], time: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[Ended]]:
-        """Take the actions; returns (owner of each row, rows in replay order, ended episodes)."""
-        states = self.environments.states
-        steps = self.environments.step(actions, time)
+        """`send` and `receive`."""
+        self.send(actions, time)
+        return self.receive()
+
+    def send(self, actions: NDArray[np.float32], time: int) -> None:
+        """Let the environments take the actions."""
+        self.sent = self.environments.states, actions
+        self.environments.send(actions, time)
+
+    def receive(self) -> tuple[NDArray[np.int64], NDArray[np.float32], list[Ended]]:
+        """What came of it: (owner of each row, rows in replay order, ended episodes)."""
+        states, actions = self.sent
+        steps = self.environments.receive()
         rewards = self.reward_scale * steps.rewards
         parts: list[NDArray[Any]] = [states, steps.next_states, actions]
         parts += [rewards[:, None], steps.terminated[:, None]]

@@ -31,9 +31,14 @@ class EnvironmentConfig:
     """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
     count: int = 1
     """Environments per agent, stepped in turn; authors' code: 1."""
-    vectorization: Literal["own", "sync", "async", "vector_entry_point"] = "own"
-    """How environments are stepped: own (in this process, exact resume) or by gymnasium.make_vec
-    in one of its modes (a resumed run then starts new episodes)."""
+    vectorization: Literal[
+        "auto", "own", "workers", "envpool", "sync", "async", "vector_entry_point"
+    ] = "auto"
+    """Who steps the environments: own (this process) or workers (processes of td3's), with the
+    same numbers and exact resume; auto: the faster of the two; envpool (another build of the
+    simulator) or gymnasium.make_vec in one of its modes: a resumed run starts new episodes."""
+    workers: int = 0
+    """Worker processes; 0: as many as the environments and the free cores call for."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation; authors' code: off."""
     reward_scale: float = 1.0
@@ -132,8 +137,16 @@ class Config:
     """cpu, cuda, or auto: cuda where there is one."""
     track: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Where to send metrics besides metrics.jsonl: tensorboard, wandb."""
-    threads: int = 1
-    """CPU threads for the arithmetic. Part of the result: another count rounds differently."""
+    threads: int = 0
+    """CPU threads for the arithmetic; 0: as many as prove fastest when the run begins. Part of the
+    result: another count rounds differently, so the run keeps the one it began with."""
+    execution: Literal["auto", "eager"] = "auto"
+    """How updates are executed: auto (planned kernels in reserved memory on a CPU, captured graphs
+    on a GPU) or eager (PyTorch as written, for looking inside). Part of the result: they round
+    differently."""
+    precision: Literal["tf32", "float32"] = "tf32"
+    """How a GPU multiplies matrices: tf32 (factors rounded to 11 bits, sums in float32; several
+    times as fast) or float32. A CPU always uses float32."""
 
     @property
     def combinations(self) -> list[dict[str, float]]:
@@ -212,14 +225,15 @@ def check(config: Config) -> Config:
         "evaluation.max_steps": config.evaluation.max_steps,
         "checkpoint.every": config.checkpoint.every,
         "seeds": config.seeds,
-        "threads": config.threads,
     }
     not_negative = {
         "agent.policy_noise": config.agent.policy_noise,
         "agent.noise_clip": config.agent.noise_clip,
+        "environment.workers": config.environment.workers,
         "loop.exploration_noise": config.loop.exploration_noise,
         "loop.random_steps": config.loop.random_steps,
         "seed": config.seed,
+        "threads": config.threads,
     }
     shares = {"agent.discount": config.agent.discount, "agent.tau": config.agent.tau}
     for key, number in positive.items():
@@ -237,6 +251,11 @@ def check(config: Config) -> Config:
         raise UserError(f"device must be cpu, cuda or auto, not {config.device!r}.")
     if not config.environment.id:
         raise UserError("Name an environment, e.g. td3 train Pendulum-v1.")
+    if config.environment.workers and config.environment.vectorization not in ("auto", "workers"):
+        raise UserError(
+            f"environment.workers is {config.environment.workers}, but environment.vectorization "
+            f"{config.environment.vectorization} has none; use workers."
+        )
     if config.loop.update == "step" and config.loop.random_steps >= config.loop.steps:
         raise UserError(
             f"loop.random_steps ({config.loop.random_steps}) leaves nothing to learn from in "

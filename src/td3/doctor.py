@@ -20,6 +20,7 @@ import torch
 
 from td3 import run as runs
 from td3.config import EnvironmentConfig, Value, load_recipe
+from td3.cores import usable_cores
 from td3.environments import hushed, make, prepare_rendering
 from td3.errors import UserError, first_line
 from td3.inspection import Check, count, examine, read_spaces, refusal
@@ -129,22 +130,9 @@ def check_processor() -> Check:
     load = os.getloadavg()[0]
     message = (
         f"{runs.processor()} ({torch.backends.cpu.get_cpu_capability()}), "
-        f"{count(usable, 'core')} usable, load {load:.1f}; td3 computes on 1 thread (--threads)"
+        f"{count(usable, 'core')} usable, load {load:.1f}; runs measure how many to use (--threads)"
     )
     return Check("processor", "ok", message)
-
-
-def usable_cores() -> int:
-    """Of the machine, or of the container if fewer."""
-    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0)
-    cores = cores or float(os.cpu_count() or 1)
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
-        if quota.isdigit():
-            cores = min(cores, int(quota) / int(period))
-    except (OSError, ValueError):
-        pass
-    return max(1, int(cores))
 
 
 def check_ring(state_dim: int, action_dim: int) -> Check:

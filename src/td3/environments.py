@@ -6,6 +6,7 @@ dimension. This file is the only one that knows the simulator's own shapes and b
 
 import contextlib
 import ctypes.util
+import functools
 import importlib.util
 import os
 import sys
@@ -296,6 +297,7 @@ def prepare_rendering() -> None:
             os.environ.setdefault("MUJOCO_GL", name.lower())
 
 
+@functools.cache  # asking takes 20 ms and more, and environments are remade all the time
 def library(name: str) -> bool:
     """Whether the system has this shared library."""
     return ctypes.util.find_library(name) is not None

@@ -11,7 +11,7 @@ import torch
 
 from td3 import run as runs
 from td3.config import Config, check, from_dict, load_recipe
-from td3.environments import Environment
+from td3.environments import Environment, Task
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import remove
 from td3.integrations import tracker
@@ -55,7 +55,7 @@ def start(
 ) -> tuple[Path, int]:
     """Begin a run; returns its folder and an exit code (130 after Ctrl-C)."""
     config = dataclasses.replace(check(config), device=str(pick_device(config.device)))
-    refuse_early(config)
+    config = with_threads(config, refuse_early(config))
     own = folder is None or not folder.exists()
     folder = runs.create(config, folder)
     try:
@@ -84,7 +84,7 @@ def resume(
         config = dataclasses.replace(config, loop=dataclasses.replace(config.loop, steps=steps))
     device = str(pick_device(device or config.device))
     config = check(dataclasses.replace(config, device=device))
-    refuse_early(config)
+    config = with_threads(config, refuse_early(config))
     with prepared(config, folder, display) as training:
         remarks = training.restore()
         runs.rewrite(folder, config, origin)
@@ -99,11 +99,31 @@ def resume(
         return execute(training, "resume")
 
 
-def refuse_early(config: Config) -> None:
+def refuse_early(config: Config) -> Task:
     """Refuse a task that cannot be trained, or a ring that cannot be held, before anything."""
     environment = Environment(config.environment)
     check_memory(config, environment.task.state_dim, environment.task.action_dim)
     environment.close()
+    return environment.task
+
+
+def with_threads(config: Config, task: Task) -> Config:
+    """The configuration with the number of threads that proves fastest, unless it has one."""
+    if config.threads:
+        return config
+    threads = 1
+    if config.device == "cpu":
+        from td3.accelerate.threads import fastest_threads
+
+        agent = config.agent
+        threads = fastest_threads(
+            task.state_dim,
+            task.action_dim,
+            agent.hidden_sizes,
+            agent.batch_size,
+            len(config.agent_seeds),
+        )
+    return dataclasses.replace(config, threads=threads)
 
 
 @contextmanager
@@ -119,12 +139,20 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             sinks.append(display)
         training = Training(config, folder, sinks, *([display.step] if display else []))
         stack.callback(training.close)
+        if display and len(training.environments.states) > 1:
+            arrangement = training.environments.arrangement
+            display.write({"kind": "environments", "message": arrangement})
+        if display and training.environments.remark:
+            display.write({"kind": "remark", "message": training.environments.remark})
         yield training
 
 
 def execute(training: Training, event: str) -> int:
     """Run the loop until it ends, is asked to stop, or cannot go on."""
-    training.run.event(event, step=training.step)
+    arrangement = training.environments.arrangement
+    training.run.event(event, step=training.step, environments=arrangement)
+    if remark := training.environments.remark:
+        training.run.event("warning", step=training.step, message=remark)
     try:
         with StopRequest() as stop:
             training.loop(stop)

@@ -1,5 +1,6 @@
 """Numbers out of training: the only place where tensors become floats, and where they go."""
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -44,6 +45,14 @@ class Interval:
                 self.sums[rows, column] += value
                 self.counts[rows, column] += 1
 
+    def member(self, agent: int) -> "Interval":
+        """One agent's sums, on the same memory."""
+        one = copy.copy(self)
+        one.agents, rows = 1, slice(agent, agent + 1)
+        one.sums, one.counts = self.sums[rows], self.counts[rows]
+        one.episodes, one.actions = self.episodes[rows], self.actions[rows]
+        return one
+
     def add_episode(self, agent: int, episode_return: float, length: int) -> None:
         self.episodes[agent] += (1, episode_return, length)
 
@@ -77,7 +86,8 @@ class Interval:
                     "updates": int(updates[agent]),
                 }
             )
-        self.__init__(self.agents, self.sums.device)  # type: ignore[misc]
+        for tensor in self.tensors().values():  # in place: a captured update adds to them
+            tensor.zero_()
         return records
 
     def tensors(self) -> dict[str, Tensor]:

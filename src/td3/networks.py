@@ -78,4 +78,3 @@ class Critic(Network):
         if state.dim() == 2:
             return self.Q1(state.unsqueeze(0), action.unsqueeze(0)).squeeze(0)
         return self.compute(torch.cat([state, action], dim=-1), self.flat[:, 0])
-

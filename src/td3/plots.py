@@ -82,7 +82,7 @@ def plot(
     rows = -(-len(environments) // columns)
     width, height = (6.0, 4.0) if len(environments) == 1 else (3.6 * columns, 2.7 * rows + 0.5)
     height += 0.18 * max(0, len(styles) // _legend_columns(styles, width) - 2)
-    with _figure(width, height) as figure:
+    with styled_figure(width, height) as figure:
         panels = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
         for panel, environment in zip(panels, environments, strict=False):
             mine = [curve for curve in shown if curve.environment == environment]
@@ -93,7 +93,7 @@ def plot(
         for panel in panels[: len(environments) : columns]:
             panel.set_ylabel("evaluation return")
         _legend(figure, shown, styles, reference_label if references else None)
-        return _save(figure, out)
+        return save_figure(figure, out)
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -230,7 +230,7 @@ def plot_training(run: RunSummary, out: Path) -> list[Path]:
     """Draw what the run logged while learning to `out`.png and `out`.svg: four small panels."""
     (names,) = labels([run])
     styles = _styles(names.values())
-    with _figure(7.2, 4.8 + 0.18 * (len(styles) // 2)) as figure:
+    with styled_figure(7.2, 4.8 + 0.18 * (len(styles) // 2)) as figure:
         panels = figure.subplots(2, 2, sharex=True).flatten().tolist()
         for panel, (key, title) in zip(panels, TRAINING.items(), strict=True):
             positive = True
@@ -252,7 +252,7 @@ def plot_training(run: RunSummary, out: Path) -> list[Path]:
             panel.set_xlabel("environment steps")
         if len(styles) > 1:
             _legend_below(figure, styles)
-        return _save(figure, out)
+        return save_figure(figure, out)
 
 
 def _number_axes(panel: Axes, short_x: bool = True) -> None:
@@ -275,7 +275,7 @@ def _number_axes(panel: Axes, short_x: bool = True) -> None:
 
 
 @contextmanager
-def _figure(width: float, height: float) -> Iterator[Figure]:
+def styled_figure(width: float, height: float) -> Iterator[Figure]:
     """A figure in our style; without pyplot, which would keep it and may want a display."""
     try:
         import matplotlib
@@ -286,7 +286,7 @@ def _figure(width: float, height: float) -> Iterator[Figure]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def _save(figure: Figure, out: Path) -> list[Path]:
+def save_figure(figure: Figure, out: Path) -> list[Path]:
     out.parent.mkdir(parents=True, exist_ok=True)
     # Not with_suffix: "td3-v1.5" has no suffix to replace.
     png, svg = (out.parent / f"{out.name}.{kind}" for kind in ("png", "svg"))

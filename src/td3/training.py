@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from td3 import run as runs
+from td3.accelerate import make_learner
 from td3.agent import TD3
+from td3.arrangement import EXACT, arranged
 from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
-from td3.collect import Collector, Ended, Environments, InProcess
+from td3.collect import Collector, Ended
 from td3.config import Config, changes, to_dict
 from td3.errors import RunStopped, UserError
 from td3.evaluation import episode_seeds, evaluate
@@ -26,7 +28,6 @@ from td3.replay import ReplayBuffer
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
-from td3.vector import Vectorized
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = ("agent.hidden_sizes", "loop.replay_size", "seed", "seeds")
@@ -44,12 +45,12 @@ class Training:
     ) -> None:
         self.config, self.sinks, self.on_step = config, sinks, on_step
         self.device = torch.device(config.device)
-        torch.set_num_threads(config.threads)
+        torch.set_num_threads(max(1, config.threads))
         self.population = Population(config, self.device)
         self.seeds = config.agent_seeds
         self.streams = [Streams.from_seed(seed) for seed in self.seeds]
         count = config.environment.count
-        self.environments = make_environments(
+        self.environments = arranged(
             config, [stream.env for stream in self.streams for _ in range(count)]
         )
         task = self.environments.task
@@ -73,9 +74,12 @@ class Training:
             normalize_observations=config.environment.normalize_observations,
             device=self.device,
         )
-        self.hyperparameters = self.population.hyperparameters
         self.episode_seeds = [episode_seeds(s, config.evaluation.episodes) for s in self.seeds]
         self.interval = Interval(len(self.seeds), self.device)
+        self.learner = make_learner(
+            self.agent, self.replay, self.interval, self.population, config.execution,
+            config.precision,
+        )  # fmt: skip
         self.best = [-np.inf] * len(self.seeds)
         self.step = self.saved_at = 0
         self.segments: list[dict[str, Any]] = []
@@ -88,8 +92,7 @@ class Training:
         if self.step == 0:
             self.evaluate()
         while not (self.finished or stop.requested):
-            ended = self.collect()
-            self.update(ended)
+            self.advance()
             self.on_step(self.step)
             if self.due(self.config.loop.log_every):
                 self.log()
@@ -100,43 +103,32 @@ class Training:
         if self.saved_at != self.step:
             self.save()
 
-    def collect(self) -> list[Ended]:
-        """Act once in every environment and store what happened."""
+    def advance(self) -> list[Ended]:
+        """One step of every environment, and the updates that belong to it.
+
+        The actions are chosen first; then the environments take them while the agents learn from
+        what was stored before. So neither waits for the other where there is room for both.
+        """
         self.step += self.collector.count
-        if self.step <= self.config.loop.random_steps:
+        loop, count = self.config.loop, self.collector.count
+        if exploring := self.step <= loop.random_steps:
             actions = self.collector.random_actions()
         else:
-            chosen = self.act()
+            chosen = self.learner.act(self.environments.states)
             self.interval.add_actions(chosen)
             actions = self.collector.explore_around(chosen)
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, self.environments.states)
-        owners, rows, ended = self.collector.step(actions, self.step)
-        self.replay.add_rows(owners, rows, self.agent.state_dim, self.agent.action_dim)
+        self.collector.send(actions, self.step)
+        if loop.update == "step" and not exploring and self.replay.sizes.min() > 0:
+            self.learner.learn(count * loop.updates_per_step)
+        owners, rows, ended = self.collector.receive()
+        self.learner.store(owners, rows)
         for episode in ended:
             self.interval.add_episode(*episode)
+            if loop.update == "episode":
+                self.learner.learn_alone(episode.agent, episode.length * loop.updates_per_step)
         return ended
-
-    def act(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """The actors' actions in all environments, without noise."""
-        states = torch.from_numpy(self.environments.states).to(self.device)
-        actions = self.agent.act(states.view(len(self.seeds), self.collector.count, -1))
-        return actions.flatten(0, 1).cpu().numpy()
-
-    def update(self, ended: list[Ended]) -> None:
-        """Steps 4 to 15, after each step or after each episode."""
-        per_step = self.config.loop.updates_per_step
-        if self.config.loop.update == "episode":
-            for agent, _, length in ended:
-                member = self.agent.member(agent)
-                ring = self.replay.member(agent)
-                numbers = self.population.hyperparameters_of(agent)
-                for diagnostics in member.train(ring, length * per_step, **numbers):
-                    self.interval.add_update(diagnostics, agent)
-        elif self.step > self.config.loop.random_steps:
-            iterations = self.collector.count * per_step
-            for diagnostics in self.agent.train(self.replay, iterations, **self.hyperparameters):
-                self.interval.add_update(diagnostics)
 
     @property
     def finished(self) -> bool:
@@ -230,9 +222,7 @@ class Training:
 
     def moving_streams(self) -> dict[str, Stream]:
         """Every stream that moves during training, by name."""
-        used = {
-            "replay": self.replay.streams,
-            "smooth": self.agent.smooth,
+        used = self.learner.streams() | {
             "explore": [streams.explore for streams in self.streams],
             "env": [streams.env for streams in self.streams],
         }
@@ -293,6 +283,9 @@ class Training:
     def changed(self, before: dict[str, Any]) -> list[str]:
         """Settings that are not what they were; refuses those that the saved state depends on."""
         found = changes(before, to_dict(self.config))
+        found.pop("environment.workers", None)  # who steps exact environments changes nothing
+        if all(who in EXACT for who in found.get("environment.vectorization", ())):
+            found.pop("environment.vectorization", None)
         for key, (old, new) in found.items():
             if key in SHAPES or key.startswith(("environment.", "grid.")):
                 raise UserError(
@@ -318,10 +311,3 @@ def last_step(metrics: Path) -> int:
         with suppress(ValueError, KeyError, TypeError):
             return int(json.loads(line)["step"])
     return 0
-
-
-def make_environments(config: Config, streams: list[Stream]) -> Environments:
-    """One environment per stream, stepped by this process or by a Gymnasium vector."""
-    if config.environment.vectorization == "own":
-        return InProcess(config.environment, streams, remake_every=config.checkpoint.every)
-    return Vectorized.make(config.environment, streams)

@@ -25,20 +25,28 @@ class Vectorized:
     DISABLED gives the last state and waits to be reset.
     """
 
+    remark = ""
+
     def __init__(
         self, vector: "VectorEnv[Any, Any, Any]", env_id: str, streams: list[Stream]
     ) -> None:
-        self.vector, self.streams = vector, streams
+        self.vector, self.streams, self.broken = vector, streams, False
+        self.space = vector.observation_space  # EnvPool makes it anew each time
         self.task = Task.of(env_id, vector.single_observation_space, vector.single_action_space)
         self.mode = vector.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        kind = type(vector.unwrapped).__name__
+        self.arrangement = f"{len(streams)} environments in Gymnasium's {kind}"
         self.start()
 
     def start(self) -> None:
         """Begin new episodes everywhere."""
-        self.resetting = np.zeros(self.vector.num_envs, dtype=np.bool_)
         seeds: Any = [int(stream.integers(2**31)) for stream in self.streams]
         with hushed(self.task.id):
             observations, _ = self.vector.reset(seed=seeds)
+        self.begin(observations)
+
+    def begin(self, observations: Any) -> None:
+        self.resetting = np.zeros(self.vector.num_envs, dtype=np.bool_)
         self.states = self.flat(observations, time=0)
 
     @classmethod
@@ -61,9 +69,22 @@ class Vectorized:
         return cls(vector, config.id, streams)
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
+        self.send(actions, time)
+        return self.receive()
+
+    def send(self, actions: NDArray[np.float32], time: int) -> None:
+        self.sent = actions, time
+
+    def receive(self) -> Steps:
+        actions, time = self.sent
         scaled = np.stack([self.task.bounds.scale(action) for action in actions])
         try:
             observations, rewards, terminated, truncated, infos = self.vector.step(scaled)
+        except (EOFError, ConnectionError) as error:
+            self.broken = True
+            raise RunStopped(
+                f"A worker process of the {self.task.id} vector is gone{self.departed()}"
+            ) from error
         except Exception as error:
             raise raised(self.task.id, error) from error
         over = terminated | truncated
@@ -84,7 +105,7 @@ class Vectorized:
 
     def flat(self, observations: Any, time: int) -> NDArray[np.float32]:
         """Every environment's observation as one row."""
-        each = enumerate(iterate(self.vector.observation_space, observations))
+        each = enumerate(iterate(self.space, observations))
         return np.stack([self.checked(observation, index, time) for index, observation in each])
 
     def checked(self, observation: Any, index: int, time: int) -> NDArray[np.float32]:
@@ -107,5 +128,26 @@ class Vectorized:
         everyone = list(range(self.vector.num_envs))
         return everyone, "vector environments cannot be brought back; they began new episodes"
 
+    @property
+    def processes(self) -> list[Any]:
+        """Those of Gymnasium's asynchronous vector; others have none."""
+        return list(getattr(self.vector.unwrapped, "processes", ()))
+
+    def departed(self) -> str:
+        """Which process is gone, and how."""
+        for index, process in enumerate(self.processes):
+            process.join(0.1)
+            if process.exitcode is not None:
+                code = process.exitcode
+                how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+                return f": that of environment {index}, {how}"
+        return ""
+
     def close(self) -> None:
-        self.vector.close()
+        if not self.broken:
+            self.vector.close()
+            return
+        for process in self.processes:  # asked to close, the others would wait for the lost one
+            process.kill()
+            process.join()
+        self.vector.closed = True

@@ -118,8 +118,8 @@ def test_the_same_seed_gives_the_same_agent() -> None:
 def test_another_seed_differs_from_the_first_weight_on() -> None:
     one, other = make_agent(3), make_agent(4)
     for name in ("actor", "critic"):
-        pairs = zip(getattr(one, name).parameters(), getattr(other, name).parameters(), strict=True)
-        assert all((mine != theirs).all() for mine, theirs in pairs)
+        mine, theirs = getattr(one, name).named_layers(), getattr(other, name).named_layers()
+        assert all((mine[key] != theirs[key]).all() for key in mine)
     assert not torch.equal(one.draw_noise(4), other.draw_noise(4))
 
 

@@ -108,6 +108,7 @@ def test_update_reports_named_figures_and_the_machine(capsys: pytest.CaptureFixt
     assert report["settings"].items() >= {
         "agents": 2, "state_dim": 5, "action_dim": 3, "rounds": 2, "recipe": "quick",
         "device": "cpu", "threads": 1, "hidden_sizes": [64, 64], "batch_size": 128,
+        "execution": "auto",
     }.items()  # fmt: skip
     assert set(report["figures"]) == {
         "updates_per_second",
@@ -203,3 +204,22 @@ def test_default_environment_needs_what_is_installed(monkeypatch: pytest.MonkeyP
     assert bench.default_environment() == "Pendulum-v1"
     monkeypatch.setattr(bench, "find_spec", lambda name: name)
     assert bench.default_environment() == "HalfCheetah-v5"
+
+
+def test_environments_are_measured_here_and_in_workers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("td3.cli.bench.COUNTS", (1, 3))
+    report = measure(capsys, "environments", "Pendulum-v1", "--workers", "2")
+    assert report["benchmark"] == "environments"
+    assert set(report) == {"benchmark", "settings", "figures"} | PLACE
+    assert report["settings"]["workers"] == {"1": 1, "3": 2}
+    assert list(report["figures"]) == [
+        "own_1", "workers_1", "own_over_workers_1", "own_3", "workers_3", "own_over_workers_3",
+    ]  # fmt: skip
+    for figure in report["figures"].values():
+        assert set(figure) == FIGURE
+        assert len(figure["values"]) == 2
+        assert min(figure["values"]) > 0
+    assert run(tyro.cli(Arguments, args=[*TINY, "environments", "Pendulum-v1"])) == 0
+    assert "3 in this process" in capsys.readouterr().out

@@ -61,7 +61,7 @@ def test_a_wrong_table_is_named(tables: dict[str, object], message: str) -> None
         ("loop.random_steps", -1), ("loop.exploration_noise", -0.1), ("loop.log_every", 0),
         ("loop.updates_per_step", 0), ("evaluation.every", 0), ("evaluation.episodes", 0),
         ("evaluation.max_steps", 0), ("checkpoint.every", 0), ("seeds", 0), ("seed", -1),
-        ("threads", 0), ("device", "tpu"), ("environment.id", ""),
+        ("threads", -1), ("device", "tpu"), ("environment.id", ""),
     ],
 )  # fmt: skip
 def test_a_value_out_of_range_is_named(key: str, value: object) -> None:

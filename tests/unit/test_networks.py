@@ -102,8 +102,8 @@ def test_default_widths_are_those_of_the_walk_throughs() -> None:
 
 @pytest.mark.parametrize("agents", [1, 3])
 def test_twins_start_different_in_every_layer(agents: int) -> None:
-    for parameter in make_critic(agents).parameters():
-        for first, second in parameter.detach():
+    for layer in make_critic(agents).named_layers().values():
+        for first, second in layer.detach():
             assert (first != second).all()
 
 

@@ -111,20 +111,25 @@ def test_an_innocent_line_is_not(line: str) -> None:
 # Who may import whom: a module imports only what stands above it, or to its left.
 LAYERS = """
     td3
-    errors seeding files signals matrix_products agent_axis
+    errors cores seeding files signals matrix_products agent_axis
     toml config
     replay networks normalize optimizer environments
     agent
-    collect vector evaluation metrics policy checkpoint run memory
-    population
+    exchange collect worker workers vector evaluation metrics policy checkpoint run memory
+    integrations
+    arrangement population
+    draws learner
+    accelerate
     training
-    integrations launch
-    summary curves plots report video bench rehearsal inspection doctor
+    launch
+    summary curves plots report video
+    bench bench_environments scaling scaling_plot performance peers
+    rehearsal inspection doctor
     cli
     __main__
 """
 ORDER = {name: place for place, name in enumerate(LAYERS.split())}
-PACKAGES = ("cli", "integrations")  # their modules may import each other
+PACKAGES = ("accelerate", "cli", "integrations", "peers")  # their modules may import each other
 
 
 def module_of(path: Path) -> str:
@@ -163,7 +168,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 38
+    assert len(found) == len(LAYERS.split()) == 51
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 
@@ -198,7 +203,7 @@ def loaded_after(*statements: str) -> set[str]:
 
 EXTRAS = {
     "matplotlib", "imageio", "imageio_ffmpeg", "pygame", "mujoco", "Box2D", "dm_control", "shimmy",
-    "pybullet", "pybullet_envs_gymnasium", "tensorboard", "wandb",
+    "pybullet", "pybullet_envs_gymnasium", "tensorboard", "wandb", "envpool",
 }  # fmt: skip
 
 
@@ -211,6 +216,13 @@ def test_importing_td3_or_its_command_loads_neither_torch_nor_an_extra() -> None
 def test_parsing_a_commands_arguments_does_not_load_torch() -> None:
     loaded = loaded_after("import td3.cli.train, td3.cli.evaluate, td3.config")
     assert "torch" not in loaded
+
+
+def test_a_worker_starts_without_torch() -> None:
+    """Else every worker would take seconds and hundreds of megabytes."""
+    loaded = loaded_after("import td3.worker")
+    assert "gymnasium" in loaded
+    assert not loaded & (EXTRAS | {"torch", "tyro", "rich"})
 
 
 def test_everything_that_trains_loads_torch_but_no_extra() -> None:

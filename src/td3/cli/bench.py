@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from td3.bench import Benchmark, Tick
     from td3.config import Config
 
+COUNTS = (1, 2, 4, 8, 10, 16, 32)  # environments stepped together
 LABELS = {
     "updates_per_second": "updates per second",
     "agent_updates_per_second": "… times agents",
@@ -38,39 +39,65 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """Measure speed: of the update alone, or of training end to end.
+    """Measure speed: of the update alone, of training, beside other libraries, as work grows.
 
     update: steps 4 to 15 on a full replay ring, beside the bare matrix products of the same
     shapes. throughput: act, simulate, store and update in a real environment, and where the time
-    goes. Medians over rounds, with quartiles. Examples:
+    goes. environments: a step of 1 to 32 environments in this process and in workers. peers: the
+    same training with every other library that is installed (pip install 'td3[peers]'), in turn,
+    one update per step. scaling: more agents, larger batches, wider layers, more environments.
+    report: the stored results as one page, docs/performance.md. Medians over rounds, with
+    quartiles. Examples:
 
     td3 bench update --agents 10
 
     td3 bench throughput HalfCheetah-v5 --json
+
+    td3 bench environments HalfCheetah-v5 --seconds 0.2
+
+    td3 bench peers --threads 1 2 --seconds 5
+
+    td3 bench scaling --axes agents batch --plot scaling.png
     """
 
-    kind: tyro.conf.Positional[Literal["update", "throughput"]]
+    kind: tyro.conf.Positional[
+        Literal["update", "throughput", "environments", "peers", "scaling", "report"]
+    ]
     """What to measure."""
     environment: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = ""
-    """Task for throughput; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo."""
+    """Task; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo. The update needs none."""
     recipe: str = "paper"
     """Networks, batch and ring: paper, course, quick, or a TOML file."""
     agents: int = 1
     """Agents (seeds) trained side by side."""
-    threads: int = 1
-    """CPU threads for the arithmetic."""
+    threads: tuple[int, ...] = (1,)
+    """CPU threads for the arithmetic; several counts for peers only."""
+    execution: Literal["auto", "eager"] = "auto"
+    """How updates are executed: auto, as training does, or eager, PyTorch as written."""
+    precision: Literal["tf32", "float32"] = "tf32"
+    """How a GPU multiplies matrices."""
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
     state_dim: int = 17
     """Numbers in a state, for update; HalfCheetah: 17."""
     action_dim: int = 6
     """Numbers in an action, for update; HalfCheetah: 6."""
+    workers: int = 0
+    """Worker processes, for environments; 0: as many as there are free cores."""
     rounds: int = 5
     """Measurements of each thing; their median is reported."""
     seconds: float = 1.0
     """Length of each measurement."""
+    axes: tuple[Literal["agents", "batch", "width", "environments"], ...] = (
+        "agents", "batch", "width", "environments",
+    )  # fmt: skip
+    """What grows, for scaling."""
+    plot: Path | None = None
+    """Draw the figure of scaling to this file, as PNG and as SVG."""
+    results: Path = Path("benchmarks/results")
+    """Folder of stored results, for report."""
     out: Path | None = None
-    """Write the JSON to this file too."""
+    """Write the JSON to this file too; for report: the page."""
     json: bool = False
     """Print JSON: every figure of every round, settings, machine, versions, commit."""
 
@@ -82,8 +109,15 @@ def run(arguments: Arguments) -> int:
             f"The update is measured without an environment: leave {arguments.environment!r} out, "
             f"or use 'td3 bench throughput {arguments.environment}'."
         )
-    if arguments.out and not arguments.out.parent.is_dir():
-        raise UserError(f"There is no folder {arguments.out.parent} to write to.")
+    for path in (arguments.out, arguments.plot):
+        if path and not path.parent.is_dir():
+            raise UserError(f"There is no folder {path.parent} to write to.")
+    if len(arguments.threads) != 1 and arguments.kind != "peers":
+        raise UserError(f"{arguments.kind} is measured at one thread count at a time.")
+    if arguments.plot and arguments.kind != "scaling":
+        raise UserError("--plot draws the figure of 'td3 bench scaling' only.")
+    if arguments.kind == "report":
+        return report(arguments)
     from rich.console import Console
     from rich.progress import Progress
 
@@ -94,7 +128,7 @@ def run(arguments: Arguments) -> int:
         auto_refresh=False,
         disable=not sys.stderr.isatty(),
     ) as progress:
-        task = progress.add_task(f"measuring {arguments.kind}", total=arguments.rounds)
+        task = progress.add_task(f"measuring {arguments.kind}", total=ticks(arguments))
 
         def tick() -> None:
             progress.advance(task)
@@ -114,7 +148,34 @@ def run(arguments: Arguments) -> int:
         show(benchmark)
         if arguments.out:
             print(f"wrote {arguments.out}")
+    if arguments.plot:
+        from td3.scaling_plot import plot_scaling
+
+        written = plot_scaling([benchmark.as_dict()], arguments.plot.with_suffix(""))
+        print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
     return 0
+
+
+def report(arguments: Arguments) -> int:
+    """Write the page of the stored results."""
+    from td3.performance import write_page
+
+    for path in write_page(arguments.results, arguments.out or Path("docs/performance.md")):
+        print(f"wrote {path}")
+    return 0
+
+
+def ticks(arguments: Arguments) -> int:
+    """How often a measurement says that it has come further."""
+    if arguments.kind == "scaling":
+        from td3.scaling import count_points
+
+        return count_points(arguments.axes)
+    if arguments.kind == "peers":
+        from td3.peers import ENTRIES
+
+        return len(ENTRIES) * len(arguments.threads) + arguments.rounds
+    return arguments.rounds * (len(COUNTS) if arguments.kind == "environments" else 1)
 
 
 def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
@@ -125,10 +186,21 @@ def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
     if arguments.kind == "update":
         return bench.bench_update(config, arguments.state_dim, arguments.action_dim, rounds, tick)
     env_id = arguments.environment or bench.default_environment()
-    environment = dataclasses.replace(config.environment, id=env_id)
-    return bench.bench_throughput(
-        dataclasses.replace(config, environment=environment), rounds, tick
-    )
+    environment = dataclasses.replace(config.environment, id=env_id, workers=arguments.workers)
+    config = dataclasses.replace(config, environment=environment)
+    if arguments.kind == "environments":
+        from td3.bench_environments import bench_environments
+
+        return bench_environments(config, rounds, tick, COUNTS)
+    if arguments.kind == "peers":
+        from td3.peers.contest import bench_peers
+
+        return bench_peers(config, arguments.threads, rounds, tick)
+    if arguments.kind == "scaling":
+        from td3.scaling import bench_scaling
+
+        return bench_scaling(config, arguments.axes, rounds, tick)
+    return bench.bench_throughput(config, rounds, tick)
 
 
 def resolve(arguments: Arguments) -> "Config":
@@ -137,10 +209,14 @@ def resolve(arguments: Arguments) -> "Config":
 
     if arguments.agents < 1:
         raise UserError(f"agents must be 1 or more, not {arguments.agents}.")
+    if min(arguments.threads, default=0) < 1:
+        raise UserError("threads must be 1 or more.")
     return dataclasses.replace(
         load_recipe(arguments.recipe),
         seeds=arguments.agents,
-        threads=arguments.threads,
+        threads=arguments.threads[0],
+        execution=arguments.execution,
+        precision=arguments.precision,
         device=arguments.device,
     )
 
@@ -151,18 +227,21 @@ def show(benchmark: "Benchmark") -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     settings, noted = benchmark.settings, benchmark.circumstances
-    hidden = "-".join(map(str, settings["hidden_sizes"]))
     console.print(f"[bold]{benchmark.name}[/bold]: {subject(settings)}")
-    console.print(
-        f"recipe {settings['recipe']} ({hidden}, batch {settings['batch_size']}), "
-        f"{count(settings['agents'], 'agent')}, {count(settings['state_dim'], 'observation')}, "
-        f"{count(settings['action_dim'], 'action')}"
-    )
-    console.print(table(benchmark))
+    if "recipe" in settings:
+        hidden = "-".join(map(str, settings["hidden_sizes"]))
+        console.print(
+            f"recipe {settings['recipe']} ({hidden}, batch {settings['batch_size']}), "
+            f"{count(settings['agents'], 'agent')}, {count(settings['state_dim'], 'observation')}, "
+            f"{count(settings['action_dim'], 'action')}"
+        )
+    for shown in tables(benchmark):
+        console.print(shown)
     machine, load = noted["machine"], noted["load_average"][0]
-    place = machine["gpu"] if settings["device"].startswith("cuda") else machine["processor"]
+    device = settings.get("device", "cpu")
+    place = machine["gpu"] if device.startswith("cuda") else machine["processor"]
     console.print(
-        f"[dim]{settings['device']}: {place}, {count(settings['threads'], 'thread')} on "
+        f"[dim]{device}: {place}, {threads_of(settings)} on "
         f"{count(int(machine['cores']), 'core')}; torch {noted['versions']['torch']}, "
         f"{version(noted['commit'])}[/dim]"
     )
@@ -173,9 +252,32 @@ def show(benchmark: "Benchmark") -> None:
 
 
 def subject(settings: dict[str, Any]) -> str:
-    if "environment" in settings:
+    if "workers" in settings:
+        return f"one step of so many {settings['environment']}"
+    if "update" in settings:
         return f"{settings['environment']}, updates per {settings['update']}"
-    return f"{settings['megaflop_per_update']:.0f} MFLOP of matrix products each"
+    if "megaflop_per_update" in settings:
+        return f"{settings['megaflop_per_update']:.0f} MFLOP of matrix products each"
+    return f"one size at a time; environments of {settings['environment']}"
+
+
+def threads_of(settings: dict[str, Any]) -> str:
+    threads = settings.get("threads", 1)
+    if isinstance(threads, list) and len(threads) > 1:
+        return f"{' and '.join(map(str, threads))} threads"
+    return count(threads[0] if isinstance(threads, list) else threads, "thread")
+
+
+def tables(benchmark: "Benchmark") -> "list[Table | str]":
+    from td3.cli import bench_tables
+    from td3.peers.contest import Contest
+    from td3.scaling import Scaling
+
+    if isinstance(benchmark, Contest):
+        return bench_tables.contest(benchmark)
+    if isinstance(benchmark, Scaling):
+        return [bench_tables.axis(name, points) for name, points in benchmark.axes.items()]
+    return [table(benchmark)]
 
 
 def version(commit: str | None) -> str:
@@ -194,16 +296,27 @@ def table(benchmark: "Benchmark") -> "Table":
     result.add_column("median", justify="right")
     result.add_column("quartiles", justify="right")
     for name, figure in benchmark.figures.items():
-        if name.startswith("agent_") and benchmark.settings["agents"] == 1:
+        if name.startswith("agent_") and benchmark.settings.get("agents") == 1:
             continue
         lower, median, upper = figure.quartiles
         unit = "" if figure.unit == "1/s" else f" {figure.unit}"
         result.add_row(
-            LABELS[name],
+            label(name, benchmark.settings),
             f"[bold]{number(median)}[/bold]{unit}",
             f"{number(lower)} – {number(upper)}",
         )
     return result
+
+
+def label(name: str, settings: dict[str, Any]) -> str:
+    if name in LABELS:
+        return LABELS[name]
+    kind, _, environments = name.rpartition("_")
+    if kind == "own_over_workers":
+        return "  … in this process ÷ in workers"
+    if kind == "own":
+        return f"{environments} in this process"
+    return f"{environments} in {count(settings['workers'][environments], 'worker')}"
 
 
 def number(value: float) -> str:

@@ -68,6 +68,8 @@ class Display:
             self.console.print(f"Run folder: {record['message']}", soft_wrap=True, markup=False)
             if any(self.settings):
                 self.console.print(self.title, highlight=False, markup=False)
+        elif record["kind"] == "environments":
+            self.console.print(f"{record['message']}.", soft_wrap=True, highlight=False)
         elif record["kind"] == "remark":
             self.console.print(f"! {record['message']}", soft_wrap=True, markup=False)
         elif record["kind"] == "resumed":

@@ -1,0 +1,301 @@
+"""On a GPU: acting, storing and updating as CUDA graphs, launched without waiting for any.
+
+The update that is captured is the agent's own, traced (`trace.py`), its networks computed by fused
+kernels where those fit (`fused.py`) and the rest merged by Inductor. The host waits at one place,
+for the actions; the ring lives on the device, and random numbers arrive in blocks.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch._inductor.config
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from td3.accelerate.trace import Prepare, inputs_of, trace
+from td3.agent import TD3
+from td3.cores import usable_cores
+from td3.draws import Draws
+from td3.learner import Learner
+from td3.metrics import Interval
+from td3.population import Population
+from td3.replay import Batch, ReplayBuffer
+from td3.seeding import Stream
+
+AHEAD = 32  # updates per block of random numbers
+
+
+class Captured(Learner):
+    """A learner whose every action is a graph that was captured once."""
+
+    def __init__(
+        self,
+        agent: TD3,
+        replay: ReplayBuffer,
+        interval: Interval,
+        population: Population,
+        compiled: bool = True,
+        fused: bool = True,
+    ) -> None:
+        super().__init__(agent, replay, interval, population)
+        self.compiled, self.fused = compiled, fused
+        self.updating: Updating | None = None
+        self.acting: Acting | None = None
+        self.storing: Storing | None = None
+        self.alone: dict[int, Updating] = {}
+
+    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self.acting is None:
+            self.acting = Acting(prepared_copy(self.agent, self.prepare), states.shape)
+        return self.acting(states)
+
+    def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+        if self.storing is None:
+            self.storing = Storing(self.replay, self.agent, len(rows))
+        self.storing(owners, rows)
+
+    def learn(self, updates: int) -> None:
+        if self.updating is None:
+            numbers = self.population.hyperparameters
+            self.updating = self.update_graphs(self.agent, self.replay, self.interval, numbers)
+        self.updating(updates)
+
+    def learn_alone(self, agent: int, updates: int) -> None:
+        if agent not in self.alone:
+            self.alone[agent] = self.update_graphs(
+                self.agent.member(agent), self.replay.member(agent), self.interval.member(agent),
+                self.population.hyperparameters_of(agent),
+            )  # fmt: skip
+        self.alone[agent](updates)
+
+    def update_graphs(
+        self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any]
+    ) -> "Updating":
+        return Updating(agent, replay, interval, numbers, self.prepare, self.compiled)
+
+    def prepare(self, agent: TD3) -> None:
+        if self.fused:
+            from td3.accelerate.fused import fuse  # Triton comes with PyTorch for CUDA only
+
+            fuse(agent)
+
+    def streams(self) -> dict[str, list[Stream]]:
+        for updating in [*self.alone.values(), *([self.updating] if self.updating else [])]:
+            updating.rewind()
+        return super().streams()
+
+
+def prepared_copy(agent: TD3, prepare: Prepare) -> TD3:
+    """The agent on the same memory, with networks that can be changed without changing its own."""
+    copied = copy.copy(agent)
+    for name in ("actor", "critic", "actor_target", "critic_target"):
+        setattr(copied, name, copy.copy(getattr(agent, name)))
+    prepare(copied)
+    return copied
+
+
+class Acting:
+    """States in, actions out: the one place where the host waits for the device."""
+
+    def __init__(self, agent: TD3, shape: tuple[int, ...]) -> None:
+        rows, width = shape
+        self.states, self.actions = pinned(rows, width), pinned(rows, agent.action_dim)
+        given = torch.empty(rows, width, device=agent.device)
+
+        def act() -> None:
+            given.copy_(self.states, non_blocking=True)
+            actions = agent.act(given.view(agent.agents, -1, width))
+            self.actions.copy_(actions.flatten(0, 1), non_blocking=True)
+
+        self.graph = captured(act, warm_up=act)
+        self.done = torch.cuda.Event()
+
+    def __call__(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        self.states.numpy()[:] = states
+        self.graph.replay()
+        self.done.record()
+        self.done.synchronize()
+        actions: NDArray[np.float32] = self.actions.numpy().copy()
+        return actions
+
+
+class Storing:
+    """One row per environment into the rings on the device."""
+
+    def __init__(self, replay: ReplayBuffer, agent: TD3, rows: int) -> None:
+        if replay.rows is None:
+            replay.allocate(agent.state_dim, agent.action_dim)
+        assert replay.rows is not None
+        self.replay, self.agent = replay, agent
+        ring = replay.rows.flatten(0, 1)
+        self.rows = pinned(rows, ring.shape[1])
+        self.places = torch.zeros(rows, dtype=torch.int64).pin_memory()
+        given = torch.empty_like(self.rows, device=ring.device)
+        where = torch.empty_like(self.places, device=ring.device)
+
+        def store() -> None:
+            given.copy_(self.rows, non_blocking=True)
+            where.copy_(self.places, non_blocking=True)
+            ring.index_copy_(0, where, given)
+
+        # While it warms up, it writes back what stands in the first row.
+        self.rows.copy_(ring[:1].expand(rows, -1))
+        self.graph = captured(store, warm_up=store)
+        self.done = torch.cuda.Event()
+
+    def __call__(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+        replay = self.replay
+        if len(rows) != len(self.rows):  # an environment only reset
+            replay.add_rows(owners, rows, self.agent.state_dim, self.agent.action_dim)
+            return
+        self.done.synchronize()  # the host's copy may not be overwritten before it was read
+        self.rows.numpy()[:] = rows
+        per_agent = len(rows) // replay.agents
+        places = replay.added[:, None] + np.arange(per_agent)
+        places = places % replay.capacity + np.arange(replay.agents)[:, None] * replay.capacity
+        self.places.numpy()[:] = places.ravel()
+        self.graph.replay()
+        self.done.record()
+        replay.added += per_agent
+
+
+class Updating:
+    """Steps 4 to 15 as two graphs: with the delayed steps, and without."""
+
+    def __init__(
+        self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
+        prepare: Prepare, compiled: bool,
+    ) -> None:  # fmt: skip
+        self.agent, self.replay, self.interval = agent, replay, interval
+        settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
+        self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
+        shapes = (agent.agents, AHEAD, batch), (agent.agents, AHEAD, batch, agent.action_dim)
+        self.uniform = [pinned(*shapes[0], dtype=torch.float64) for _ in range(2)]
+        self.normal = [pinned(*shapes[1]) for _ in range(2)]
+        self.copied = [torch.cuda.Event() for _ in range(2)]
+        self.draws = Draws(
+            replay.streams, agent.smooth, [u.numpy() for u in self.uniform],
+            [n.numpy() for n in self.normal], threads=min(8, usable_cores(), agent.agents),
+        )  # fmt: skip
+        self.used = AHEAD  # of the block on the device: there is none yet
+        self.sizes = torch.zeros(agent.agents, 1, dtype=torch.int64).pin_memory()
+        self.sized = torch.cuda.Event()
+        self.kept: list[Any] = []
+        """What the graphs read and write must stay where it is."""
+        self.given = {
+            "uniform": torch.zeros(shapes[0], dtype=torch.float64, device=agent.device),
+            "normal": torch.zeros(shapes[1], device=agent.device),
+            "position": torch.zeros(1, dtype=torch.int64, device=agent.device),
+            "sizes": torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device),
+        }
+        self.graphs = {
+            delayed: self.capture(settings, batch, delayed, prepare, compiled)
+            for delayed in (True, False)
+        }
+
+    def capture(
+        self, settings: dict[str, Any], batch: int, delayed: bool, prepare: Prepare, compiled: bool
+    ) -> torch.cuda.CUDAGraph:
+        agent, replay, sums = self.agent, self.replay, self.interval.sums
+        assert replay.rows is not None
+        none = np.zeros((agent.agents, batch), dtype=np.int64)
+        example, noise = replay.gather(none), torch.zeros_like(self.given["normal"][:, 0])
+        update = trace(agent, example, noise, settings, delayed, prepare)
+        tensors = inputs_of(agent, example, noise, settings)[: -len(Batch._fields) - 1]
+        offsets = torch.arange(agent.agents, device=agent.device)[:, None] * replay.capacity
+        widths = [part.shape[-1] for part in example]
+
+        def sample_and_update(
+            tensors: list[Tensor], rows: Tensor, sums: Tensor, given: dict[str, Tensor]
+        ) -> None:
+            uniform = given["uniform"].index_select(1, given["position"]).squeeze(1)
+            normal = given["normal"].index_select(1, given["position"]).squeeze(1)
+            places = (uniform * given["sizes"]).long() + offsets
+            picked = rows.flatten(0, 1).index_select(0, places.flatten())
+            parts = picked.view(*places.shape, -1).split(widths, dim=-1)
+            seen = update([*tensors, *parts, normal])
+            sums[:, : len(seen)] += torch.stack(seen, dim=1)
+            given["position"] += 1
+
+        arguments = (tensors, replay.rows, sums, self.given)
+        trial = (cloned(tensors), replay.rows, sums.clone(), cloned(self.given))
+        graph = make_fx(sample_and_update)(*trial)
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+        function: Callable[..., Any] = inductor(graph) if compiled else graph
+        self.kept.append((function, arguments))
+        with torch.no_grad():
+            trial[-1]["position"].zero_()
+            return captured(lambda: function(*arguments), warm_up=lambda: function(*trial))
+
+    def __call__(self, updates: int) -> None:
+        agent, counts = self.agent, self.interval.counts
+        self.tell_sizes()
+        for _ in range(updates):
+            if self.used == AHEAD:
+                self.next_block()
+            delayed = agent.due(self.policy_freq)
+            self.graphs[delayed].replay()
+            self.used += 1
+            agent.updates += 1
+            counts[:, : 3 if delayed else 2] += 1
+
+    def tell_sizes(self) -> None:
+        """Let the device know how much of each ring can be sampled."""
+        sizes = self.replay.sizes[:, None]
+        if (self.sizes.numpy() != sizes).any():
+            self.sized.synchronize()
+            self.sizes.numpy()[:] = sizes
+            self.given["sizes"].copy_(self.sizes, non_blocking=True)
+            self.sized.record()
+
+    def next_block(self) -> None:
+        """Send the next random numbers, and have the ones after them drawn meanwhile."""
+        ready = self.draws.block()
+        self.given["uniform"].copy_(self.uniform[ready], non_blocking=True)
+        self.given["normal"].copy_(self.normal[ready], non_blocking=True)
+        self.given["position"].zero_()
+        self.copied[ready].record()
+        self.copied[self.draws.turn].synchronize()  # sent long ago, unless the host ran far ahead
+        self.draws.begin()
+        self.used = 0
+
+    def rewind(self) -> None:
+        """Put the streams to where the updates so far have left them."""
+        torch.cuda.synchronize(self.agent.device)
+        self.draws.rewind(self.used)
+        self.used = AHEAD
+
+
+def pinned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.zeros(shape, dtype=dtype).pin_memory()
+
+
+def cloned(tensors: Any) -> Any:
+    """The same numbers elsewhere, so that a trial run changes nothing."""
+    return torch.utils._pytree.tree_map(torch.clone, tensors)
+
+
+def inductor(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Merge element-wise operations; the same choices on every run."""
+    known = hasattr(torch._inductor.config, "deterministic")
+    options: dict[str, Any] = {"deterministic": True} if known else {}
+    return torch.compile(function, fullgraph=True, dynamic=False, options=options)
+
+
+def captured(function: Callable[[], None], warm_up: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    """Record what a function asks of the device, after it has run twice off the record."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        warm_up()
+        warm_up()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph

@@ -1,0 +1,206 @@
+"""Networks and Adam by fused kernels: `Network.compute` and `Adam.step` in fewer passes.
+
+Forward is one kernel for all layers; backward is one kernel, one product for the large weight, and
+a sum over what the rows added. For two hidden layers of up to 256 units, in float32 numbers and
+tf32 products.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+import triton
+from torch import Tensor
+from torch.autograd import Function
+
+from td3.accelerate import triton_kernels as kernels
+from td3.agent import TD3
+from td3.agent_axis import Network
+from td3.optimizer import Adam
+
+PRECISION = "tf32"
+FEW = 8  # networks; with fewer the kernels must split a batch further to occupy the device
+FORWARD_FEW, FORWARD_MANY = (16, 32, 4, 3), (32, 32, 4, 3)  # rows, chunk, warps, stages
+BACKWARD_FEW, BACKWARD_MANY = (16, 32, 4, 3), (64, 32, 4, 3)
+
+
+def fuse(agent: TD3) -> None:
+    """Let the agent's networks be computed by fused kernels, those that can be."""
+    for network in (agent.actor, agent.critic, agent.actor_target, agent.critic_target):
+        if fusible(network):
+            network.__dict__["compute"] = Layers(network.widths)
+    if agent.dtype == torch.float32:
+        for optimizer in (agent.actor_optimizer, agent.critic_optimizer):
+            optimizer.__dict__["step"] = step_at_once(optimizer)
+
+
+def fusible(network: Network) -> bool:
+    """Whether the kernels were written for a network like this."""
+    inputs, *hidden, outputs = network.widths
+    return (
+        network.flat.is_cuda
+        and network.flat.dtype == torch.float32
+        and len(hidden) == 2
+        and max(hidden) <= 256
+        and inputs < 128
+        and outputs <= 32
+    )
+
+
+class Layers:
+    """`Network.compute` for given widths."""
+
+    def __init__(self, widths: tuple[int, ...]) -> None:
+        self.widths = list(widths)
+
+    def __call__(self, x: Tensor, flat: Tensor) -> Tensor:
+        x = x if x.stride(-1) == 1 else x.contiguous()
+        if torch.is_grad_enabled() and (x.requires_grad or flat.requires_grad):
+            return cast(Tensor, FusedLayers.apply(x, flat, self.widths))  # type: ignore[no-untyped-call]
+        return cast(Tensor, layers_forward(x, flat, self.widths, keep=False)[0])
+
+
+class FusedLayers(Function):
+    """The same with gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, flat: Tensor, widths: list[int]) -> Tensor:
+        out, hidden_1, hidden_2 = layers_forward(x, flat, widths, keep=True)
+        ctx.save_for_backward(x, flat, hidden_1, hidden_2)
+        ctx.widths = widths
+        return cast(Tensor, out)
+
+    @staticmethod
+    def backward(ctx: Any, out_gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        x, flat, hidden_1, hidden_2 = ctx.saved_tensors
+        to_input, to_weights, _ = ctx.needs_input_grad
+        given = (out_gradient.contiguous(), x, flat, hidden_1, hidden_2, ctx.widths)
+        # Apart, so that the one nobody uses (the critic's in step 13) falls out of the trace.
+        x_gradient = layers_backward(*given, True, False)[0] if to_input else None
+        flat_gradient = layers_backward(*given, False, True)[1] if to_weights else None
+        return x_gradient, flat_gradient, None
+
+
+def power_of_two(number: int) -> int:
+    return int(max(16, triton.next_power_of_2(number)))
+
+
+def constants(batch: int, widths: list[int]) -> dict[str, int]:
+    """What the kernels are specialised for."""
+    inputs, width_1, width_2, outputs = widths
+    return {"BATCH": batch, "INPUTS": inputs, "WIDTH_1": width_1, "WIDTH_2": width_2,
+            "OUTPUTS": outputs, "PADDED_OUTPUTS": power_of_two(outputs)}  # fmt: skip
+
+
+@torch.library.custom_op("td3::layers_forward", mutates_args=())
+def layers_forward(
+    x: Tensor, flat: Tensor, widths: list[int], keep: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Outputs and, if they are to be kept for backward, both hidden activations."""
+    networks, batch, inputs = x.shape
+    _, width_1, width_2, outputs = widths
+    kept = batch if keep else 0
+    out = x.new_empty(networks, batch, outputs)
+    hidden_1, hidden_2 = x.new_empty(networks, kept, width_1), x.new_empty(networks, kept, width_2)
+    rows, chunk, warps, stages = FORWARD_FEW if networks < FEW else FORWARD_MANY
+    kernels.forward_kernel[networks, triton.cdiv(batch, rows)](
+        x, flat, out, hidden_1, hidden_2, x.stride(0), x.stride(1), flat.stride(0),
+        **constants(batch, widths), PADDED_INPUTS=power_of_two(inputs),
+        PADDED_WIDTH=power_of_two(width_2), ROWS=rows, CHUNK=chunk, KEEP=keep,
+        PRECISION=PRECISION, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return out, hidden_1, hidden_2
+
+
+@layers_forward.register_fake
+def _(x: Tensor, flat: Tensor, widths: list[int], keep: bool) -> tuple[Tensor, Tensor, Tensor]:
+    networks, batch, _ = x.shape
+    kept = batch if keep else 0
+    out = x.new_empty(networks, batch, widths[3])
+    return out, x.new_empty(networks, kept, widths[1]), x.new_empty(networks, kept, widths[2])
+
+
+@torch.library.custom_op("td3::layers_backward", mutates_args=())
+def layers_backward(
+    out_gradient: Tensor, x: Tensor, flat: Tensor, hidden_1: Tensor, hidden_2: Tensor,
+    widths: list[int], to_input: bool, to_weights: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradients of the input and of `flat`, each if wanted."""
+    networks, batch, _ = hidden_1.shape
+    inputs, width_1, width_2, outputs = widths
+    rows, chunk, warps, stages = BACKWARD_FEW if networks < FEW else BACKWARD_MANY
+    programs = triton.cdiv(batch, rows)
+    first, large, last = (
+        (inputs + 1) * width_1,
+        width_1 * width_2,
+        width_2 + (width_2 + 1) * outputs,
+    )
+    x_gradient = x.new_empty(networks, batch if to_input else 0, inputs)
+    flat_gradient = flat.new_empty(networks, flat.shape[1] if to_weights else 0)
+    gradient_2 = torch.empty_like(hidden_2) if to_weights else hidden_2
+    partial = flat.new_empty(networks, programs if to_weights else 0, first + last)
+    kernels.backward_kernel[networks, programs](
+        out_gradient, x, flat, hidden_1, hidden_2, gradient_2, x_gradient, partial,
+        x.stride(0), x.stride(1), flat.stride(0), **constants(batch, widths),
+        PADDED_INPUTS=power_of_two(inputs + 1), PADDED_WIDTH=power_of_two(width_1), ROWS=rows,
+        CHUNK=chunk, TO_INPUT=to_input, TO_WEIGHTS=to_weights, PRECISION=PRECISION,
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    if to_weights:
+        product = flat_gradient[:, first : first + large].view(networks, width_1, width_2)
+        torch.bmm(hidden_1.transpose(1, 2), gradient_2, out=product)
+        padding = flat.shape[1] - first - large - last
+        kernels.sum_kernel[networks, triton.cdiv(first + last + padding, 1024)](
+            partial, flat_gradient, flat_gradient.stride(0), PARTS=programs,
+            FIRST=first, SKIPPED=large, LAST=last, PADDING=padding, BLOCK=1024,
+        )  # fmt: skip
+    return x_gradient, flat_gradient
+
+
+@layers_backward.register_fake
+def _(
+    out_gradient: Tensor, x: Tensor, flat: Tensor, hidden_1: Tensor, hidden_2: Tensor,
+    widths: list[int], to_input: bool, to_weights: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    networks, batch, inputs = x.shape
+    x_gradient = x.new_empty(networks, batch if to_input else 0, inputs)
+    return x_gradient, flat.new_empty(networks, flat.shape[1] if to_weights else 0)
+
+
+def step_at_once(optimizer: Adam) -> Callable[[], None]:
+    """`Adam.step` in one pass over memory."""
+
+    def step() -> None:
+        group = optimizer.param_groups[0]
+        (parameter,) = group["params"]
+        beta_1, beta_2 = group["betas"]
+        optimizer.count += 1
+        rate = (group["lr"] * torch.ones_like(optimizer.count)).float()
+        with torch.no_grad():
+            adam_step(
+                parameter, parameter.grad, optimizer.mean, optimizer.square, rate,
+                (1 - beta_1**optimizer.count).float(), (1 - beta_2**optimizer.count).float(),
+                beta_1, beta_2, group["eps"],
+            )  # fmt: skip
+
+    return step
+
+
+@torch.library.custom_op("td3::adam_step", mutates_args=("parameter", "mean", "square"))
+def adam_step(
+    parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, rate: Tensor,
+    correction_1: Tensor, correction_2: Tensor, beta_1: float, beta_2: float, eps: float,
+) -> None:  # fmt: skip
+    numbers = parameter.numel()
+    kernels.adam_kernel[(triton.cdiv(numbers, 1024),)](
+        parameter, gradient, mean, square, rate, correction_1, correction_2,
+        numbers, numbers // len(rate), beta_1, beta_2, eps, BLOCK=1024, num_warps=4,
+    )  # fmt: skip
+
+
+@adam_step.register_fake
+def _(
+    parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, rate: Tensor,
+    correction_1: Tensor, correction_2: Tensor, beta_1: float, beta_2: float, eps: float,
+) -> None:  # fmt: skip
+    pass

@@ -1,0 +1,125 @@
+"""Which kernels write the value of a traced operation into memory that is already there."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+Call = Callable[[], object]
+PRODUCTS = (torch.ops.aten.bmm.default, torch.ops.aten.baddbmm.default)
+NARROW = 32  # columns
+
+
+class Pool:
+    """Memory for intermediate results, by size in bytes; last returned, first taken."""
+
+    def __init__(self) -> None:
+        self.free: dict[int, list[Tensor]] = defaultdict(list)
+
+    def take(self, size: int, device: torch.device) -> Tensor:
+        if self.free[size]:
+            return self.free[size].pop()
+        return torch.empty(size, dtype=torch.uint8, device=device)
+
+    def give_back(self, memory: Tensor) -> None:
+        self.free[memory.numel()].append(memory)
+
+
+def is_view(node: fx.Node) -> bool:
+    """Whether its value lies in the memory of its argument, which it leaves as it is."""
+    schema = getattr(node.target, "_schema", None)
+    infos = [a.alias_info for a in schema.arguments if a.alias_info] if schema else []
+    return bool(infos) and not any(info.is_write for info in infos)
+
+
+def written_arguments(node: fx.Node) -> list[fx.Node]:
+    """The arguments that it changes."""
+    schema = getattr(node.target, "_schema", None)
+    found: list[fx.Node] = []
+    for place, argument in enumerate(schema.arguments if schema else ()):
+        if argument.alias_info and argument.alias_info.is_write:
+            value = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name)
+            parts = value if isinstance(value, list | tuple) else [value]
+            found += [part for part in parts if isinstance(part, fx.Node)]
+    return found
+
+
+def calls_for(
+    target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor, pool: Pool
+) -> list[Call]:
+    """Calls that write `target(*arguments, **options)` into `out`."""
+    calls = product(arguments, out, pool) if target in PRODUCTS and not options else []
+    return calls or [into(target, arguments, options, out)]
+
+
+def product(arguments: Sequence[Tensor], out: Tensor, pool: Pool) -> list[Call]:
+    """Matrix products of shapes that the library multiplies slowly, another way; else nothing.
+
+    A result of few columns takes two to fifteen times as long as the same one lying on its side,
+    and a column times a row goes through a kernel for matrices.
+    """
+    *bias, left, right = arguments
+    if left.shape[2] == 1 and not bias:
+        return [partial(torch.mul, left, right, out=out)]
+    if out.shape[2] >= min(NARROW, out.shape[1]):
+        return []
+    function: Any = torch.baddbmm if bias else torch.bmm
+    turned = [*(part.mT for part in bias), right.mT, left.mT]
+    if out.mT.is_contiguous():
+        return [partial(function, *turned, out=out.mT)]
+    memory = pool.take(out.nbytes, out.device)
+    pool.give_back(memory)  # it is empty again when the two calls are done
+    lying = memory.view(out.dtype).view(out.mT.shape)
+    return [partial(function, *turned, out=lying), partial(out.copy_, lying.mT)]
+
+
+def into(target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor) -> Call:
+    """The call with the least to do around the arithmetic."""
+    name = target._schema.name.removeprefix("aten::")
+    if is_same(arguments[0], out) and (in_place := getattr(torch, f"{name}_", None)):
+        return partial(in_place, *arguments, **options)
+    # Functions of `torch` cost a microsecond less per call than the operators they stand for.
+    candidates = [(getattr(torch, name), "out")] if hasattr(torch, name) else []
+    for function, room in [*candidates, *writing_variants(target)]:
+        call = partial(function, *arguments, **options, **{room: out})
+        if works(call):
+            return call
+
+    def compute_and_copy() -> None:
+        out.copy_(target(*arguments, **options))
+
+    return compute_and_copy
+
+
+def is_same(argument: object, out: Tensor) -> bool:
+    """Whether the result replaces this argument."""
+    return (
+        isinstance(argument, Tensor)
+        and argument.data_ptr() == out.data_ptr()
+        and (argument.shape, argument.stride()) == (out.shape, out.stride())
+    )
+
+
+def works(call: Call) -> bool:
+    """Whether there is such a kernel. Its result, from memory not yet filled, does not matter."""
+    try:
+        call()
+    except (TypeError, RuntimeError):
+        return False
+    return True
+
+
+def writing_variants(target: Any) -> list[tuple[Any, str]]:
+    """Variants of the operator that write into one given tensor, and what they call it."""
+    takes = [argument.name for argument in target._schema.arguments]
+    found = []
+    for name in target.overloadpacket.overloads():
+        variant = getattr(target.overloadpacket, name)
+        given = [a.name for a in variant._schema.arguments if not a.is_out]
+        rooms = [a.name for a in variant._schema.arguments if a.is_out]
+        if given == takes and len(rooms) == 1:
+            found.append((variant, rooms[0]))
+    return found

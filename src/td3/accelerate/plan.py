@@ -1,0 +1,118 @@
+"""A traced graph as a straight line of kernels on memory that is reserved once.
+
+Views are made when the plan is, and so is everything that never changes. What is left writes into
+memory that is handed on as soon as nobody needs its content, so that it stays in the cache.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from td3.accelerate.kernels import Pool, calls_for, is_view, written_arguments
+
+FILLED = ("ones_like", "zeros_like", "full_like")  # need nothing of their argument but its shape
+
+
+class Plan:
+    """The graph on the given inputs. Calling it does what the traced function does."""
+
+    def __init__(self, graph: fx.Graph, inputs: Sequence[Tensor], pool: Pool) -> None:
+        graph.eliminate_dead_code()
+        nodes = list(graph.nodes)
+        self.pool, self.device = pool, inputs[0].device
+        self.calls: list[Callable[[], object]] = []
+        self.outputs: list[Tensor] = []
+        self.owner = owners(nodes)
+        self.last_use = {
+            self.owner[used]: place
+            for place, node in enumerate(nodes)
+            for used in (node, *node.all_input_nodes)
+        }
+        self.written = {self.owner[used] for node in nodes for used in written_arguments(node)}
+        self.values: dict[fx.Node, Any] = {}
+        self.constant: set[fx.Node] = set()
+        self.memory: dict[fx.Node, Tensor] = {}
+        """What each node has of the pool, from its own place to its last use."""
+        given = iter(inputs)
+        for place, node in enumerate(nodes):
+            if node.op == "placeholder":
+                self.values[node] = next(given)
+            elif node.op == "output":
+                self.outputs = [self.values[output] for output in node.all_input_nodes]
+            else:
+                self.add(node, place)
+            self.release(node, place)
+
+    def __call__(self) -> list[Tensor]:
+        for call in self.calls:
+            call()
+        return [output.clone() for output in self.outputs]
+
+    def add(self, node: fx.Node, place: int) -> None:
+        """Compute the node now if that can be done, else plan to."""
+        target: Any = node.target
+        arguments, options = fx.node.map_arg((node.args, node.kwargs), self.values.__getitem__)
+        if self.is_constant(node):
+            self.constant.add(node)
+            self.values[node] = target(*arguments, **options)
+        elif target is operator.getitem or is_view(node):
+            self.values[node] = target(*arguments, **options)
+        elif written_arguments(node):
+            self.values[node] = arguments[0]
+            method = getattr(Tensor, target._schema.name.removeprefix("aten::"), target)
+            self.calls.append(partial(method, *arguments, **options))
+        else:
+            self.values[node] = self.room_for(node, place)
+            self.calls += calls_for(target, arguments, options, self.values[node], self.pool)
+
+    def is_constant(self, node: fx.Node) -> bool:
+        """Whether its value is the same in every call."""
+        if self.owner[node] in self.written or written_arguments(node):
+            return False
+        filled = str(node.target).removeprefix("aten.").partition(".")[0] in FILLED
+        return filled or all(used in self.constant for used in node.all_input_nodes)
+
+    def room_for(self, node: fx.Node, place: int) -> Tensor:
+        """Where its value goes: in the place of an argument that ends here, or into the pool."""
+        like = node.meta["tensor_meta"]
+        for used in node.all_input_nodes if torch.Tag.pointwise in operator_tags(node) else []:
+            owner, value = self.owner[used], self.values[used]
+            users = [self.owner[other] for other in node.all_input_nodes]
+            if (
+                owner in self.memory
+                and self.last_use[owner] == place
+                and users.count(owner) == 1
+                and value.shape == like.shape
+                and (value.stride(), value.dtype) == (like.stride, like.dtype)
+            ):
+                self.memory[node] = self.memory.pop(owner)
+                return value  # type: ignore[no-any-return]
+        extent = 1 + sum((n - 1) * step for n, step in zip(like.shape, like.stride, strict=True))
+        memory = self.memory[node] = self.pool.take(extent * like.dtype.itemsize, self.device)
+        return memory.view(like.dtype).as_strided(like.shape, like.stride)
+
+    def release(self, node: fx.Node, place: int) -> None:
+        """Hand on the memory of what nobody needs any more."""
+        for owner in {self.owner[used] for used in (node, *node.all_input_nodes)}:
+            if self.last_use[owner] == place and owner in self.memory:
+                self.pool.give_back(self.memory.pop(owner))
+
+
+def operator_tags(node: fx.Node) -> Sequence[Any]:
+    tags: Sequence[Any] = getattr(node.target, "tags", ())
+    return tags
+
+
+def owners(nodes: Sequence[fx.Node]) -> dict[fx.Node, fx.Node]:
+    """For each node the one that made the memory in which its value lies."""
+    owner: dict[fx.Node, fx.Node] = {}
+    for node in nodes:
+        written = written_arguments(node)
+        owner[node] = node
+        if written or node.target is operator.getitem or is_view(node):
+            owner[node] = owner[written[0] if written else node.all_input_nodes[0]]
+    return owner

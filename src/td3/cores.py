@@ -1,0 +1,17 @@
+"""How much this process may compute at once."""
+
+import os
+from pathlib import Path
+
+
+def usable_cores() -> int:
+    """Of the machine, or of the container if fewer."""
+    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0)
+    cores = cores or float(os.cpu_count() or 1)
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
+        if quota.isdigit():
+            cores = min(cores, int(quota) / int(period))
+    except (OSError, ValueError):
+        pass
+    return max(1, int(cores))

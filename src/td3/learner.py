@@ -1,0 +1,54 @@
+"""Acting, storing and learning for all members; `accelerate` has faster ones."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from td3.agent import TD3
+from td3.metrics import Interval
+from td3.population import Population
+from td3.replay import ReplayBuffer
+from td3.seeding import Stream
+
+
+class Learner:
+    """What the loop asks of agent and ring. On a GPU, asked for is not yet done."""
+
+    def __init__(
+        self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
+    ) -> None:
+        self.agent, self.replay, self.interval = agent, replay, interval
+        self.population = population
+
+    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The actors' actions in all environments, without noise."""
+        given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
+        actions: NDArray[np.float32] = (
+            self.agent.act(given.to(self.agent.device)).flatten(0, 1).cpu().numpy()
+        )
+        return actions
+
+    def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+        """Put transitions into the rings of their owners."""
+        self.replay.add_rows(owners, rows, self.agent.state_dim, self.agent.action_dim)
+
+    def learn(self, updates: int) -> None:
+        """Steps 4 to 15, so many times, for all members at once."""
+        hyperparameters = self.population.hyperparameters
+        for diagnostics in self.agent.train(self.replay, updates, **hyperparameters):
+            self.interval.add_update(diagnostics)
+
+    def learn_alone(self, agent: int, updates: int) -> None:
+        """The same for one member."""
+        member, ring = self.member(agent), self.replay.member(agent)
+        hyperparameters = self.population.hyperparameters_of(agent)
+        for diagnostics in member.train(ring, updates, **hyperparameters):
+            self.interval.add_update(diagnostics, agent)
+
+    def member(self, agent: int) -> TD3:
+        """One agent by itself, on the same memory."""
+        return self.agent.member(agent)
+
+    def streams(self) -> dict[str, list[Stream]]:
+        """The streams that learning draws from, where they stand."""
+        return {"replay": self.replay.streams, "smooth": self.agent.smooth}

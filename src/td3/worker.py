@@ -1,0 +1,164 @@
+"""A process that steps some of the environments, as `workers.py` asks it to.
+
+Started as `python -m td3.worker`, without torch, which would take seconds to import.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from safetensors.numpy import load, save
+
+from td3.collect import Arrays, Slot
+from td3.config import EnvironmentConfig
+from td3.environments import Environment
+from td3.errors import RunStopped, UserError, first_line
+from td3.exchange import Board, Channel, Order
+
+GRACE_SECONDS = 5.0
+
+
+class RemoteSlot(Slot):
+    """A slot whose seeds come from the learner's process, where the streams are."""
+
+    def __init__(self, config: EnvironmentConfig, remake_every: int) -> None:
+        self.config, self.remake_every = config, remake_every
+        self.environment = Environment(config)
+        self.start(time=0)
+
+    def start(self, time: int) -> None:
+        self.waits, self.made_at = True, time
+
+    def begin(self, seed: int, time: int) -> None:
+        self.waits = False
+        super().begin(seed, time)
+
+
+class Worker:
+    """Some of the environments, and what can be asked of them."""
+
+    def __init__(self, channel: Channel, descriptor: int, facts: dict[str, Any]) -> None:
+        self.channel, self.number = channel, int(facts["worker"])
+        self.board = Board(descriptor, *facts["shape"])
+        self.indices = range(*facts["indices"])
+        self.at = self.indices.start
+        """The environment at work, for the one who reads of its failure."""
+        self.remake_every = int(facts["remake_every"])
+        if facts["spec"]:
+            spec = gym.envs.registration.EnvSpec.from_json(facts["spec"])
+            gym.registry.setdefault(spec.id, spec)
+        self.config = EnvironmentConfig(facts["id"], facts["kwargs"])
+        self.threads = int(facts["threads"])
+        self.slots: list[RemoteSlot] = []
+
+    def serve(self) -> None:
+        """Carry out orders until the learner closes the channel."""
+        orders = {
+            Order.STEP: self.step,
+            Order.START: self.start,
+            Order.SNAPSHOT: self.snapshot,
+            Order.RESTORE: self.restore,
+        }
+        while True:
+            order, now = self.board.await_order(self.number, self.channel)
+            failed = False
+            try:
+                answer = orders[order](now)
+            except Exception as error:
+                failed, answer = True, json.dumps(failure(error, self.at)).encode()
+            self.board.report(self.number, self.channel, failed)
+            if answer is not None:
+                self.channel.send(answer)
+
+    def step(self, now: int) -> None:
+        board = self.board
+        for slot, index in zip(self.slots, self.indices, strict=True):
+            self.at = index
+            next_state, reward, terminated, truncated = slot.step(board.actions[index].copy(), now)
+            board.next_states[index], board.states[index] = next_state, slot.state
+            board.rewards[index] = reward
+            board.terminated[index], board.truncated[index] = terminated, truncated
+            if slot.waits:
+                board.waiting[index] = True
+
+    def start(self, now: int) -> None:
+        """Begin the lives of fresh objects with the seeds that are there now."""
+        if not self.slots:
+            self.slots = [RemoteSlot(self.config, self.remake_every) for _ in self.indices]
+            if torch := sys.modules.get("torch"):  # an environment may compute with it
+                torch.set_num_threads(self.threads)
+        for slot, index in zip(self.slots, self.indices, strict=True):
+            self.at = index
+            if slot.waits:
+                slot.begin(int(self.board.seeds[index]), slot.made_at)
+                self.board.states[index], self.board.waiting[index] = slot.state, False
+
+    def snapshot(self, now: int) -> bytes:
+        return save(
+            {
+                f"{index}.{key}": np.ascontiguousarray(array)
+                for slot, index in zip(self.slots, self.indices, strict=True)
+                for key, array in slot.snapshot().items()
+            }
+        )
+
+    def restore(self, now: int) -> None:
+        arrays = load(self.channel.receive())
+        for slot, index in zip(self.slots, self.indices, strict=True):
+            self.at = index
+            life: Arrays = {key: arrays[f"{index}.{key}"] for key in slot.KEYS}
+            self.board.waiting[index] = not slot.restore(life)
+            self.board.states[index] = slot.state
+
+    def close(self) -> None:
+        for slot in self.slots:
+            slot.environment.close()
+
+
+def failure(error: Exception, index: int) -> dict[str, Any]:
+    """An error as plain facts, for the learner to raise."""
+    known = isinstance(error, RunStopped | UserError)
+    message = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+    kind = type(error).__name__ if known else ""
+    text = "".join(traceback.format_exception(error.__cause__ or error))
+    return {"kind": kind, "message": message, "index": index, "traceback": text}
+
+
+def leave_with(parent: int, channel: int) -> None:
+    """End this process when the learner's is gone, even from within a step that never ends."""
+    closed = select.poll()
+    closed.register(channel, 0)
+    while not closed.poll(1000) and os.getppid() == parent:
+        pass
+    time.sleep(GRACE_SECONDS)  # enough to leave in order
+    os._exit(1)
+
+
+def main(channel: int, memory: int) -> None:
+    # Whoever stops the run stops the learner, which closes its workers once it has saved.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    watchdog = threading.Thread(target=leave_with, args=(os.getppid(), channel), daemon=True)
+    watchdog.start()
+    try:
+        link = Channel(socket.socket(fileno=channel))
+        worker = Worker(link, memory, json.loads(link.receive()))
+        try:
+            worker.serve()
+        finally:
+            worker.close()
+    except (EOFError, OSError):
+        pass  # the learner has left
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:3]))

@@ -1,0 +1,118 @@
+"""Whole runs with environments in workers."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_tools import StopAt, command, different, flags, tiny, train_in_pieces
+
+from td3.config import Config
+from td3.launch import prepared
+from td3.run import create
+
+WORKERS = {"vectorization": "workers", "workers": 2}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "three environments": {"environment": {"count": 3}},
+    "cheetah, five agents": {
+        "environment": {"id": "HalfCheetah-v5"}, "seeds": 5, "loop": {"steps": 400}
+    },
+    "walker, whose used object differs": {
+        "environment": {"id": "BipedalWalker-v3"}, "seeds": 2
+    },
+}  # fmt: skip
+
+
+def arranged(config: Config, vectorization: str) -> Config:
+    workers = 2 if vectorization == "workers" else 0
+    environment = dataclasses.replace(
+        config.environment, vectorization=vectorization, workers=workers
+    )
+    return dataclasses.replace(config, environment=environment)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_run_may_change_between_arrangements(variant: str, tmp_path: Path) -> None:
+    """In one process throughout, or in turns here and there: the same run, to the last bit."""
+    config = tiny(**VARIANTS[variant])
+    train_in_pieces(arranged(config, "own"), tmp_path / "own", [])
+    create(arranged(config, "workers"), tmp_path / "turns")
+    turns = {37: "workers", 163: "own", 330: "workers", config.loop.steps: "auto"}
+    for piece, (stop, vectorization) in enumerate(turns.items()):
+        request = StopAt(stop)
+        with prepared(arranged(config, vectorization), tmp_path / "turns", None) as training:
+            training.on_step = request
+            if piece:
+                assert training.restore() == []
+            training.loop(request)
+    assert different(tmp_path / "own", tmp_path / "turns") == []
+
+
+def begun(folder: Path, **environment: Any) -> "subprocess.Popen[bytes]":
+    """A long run in a process group of its own, once it trains."""
+    config = tiny(
+        environment=environment, loop={"steps": 500_000, "log_every": 20},
+        evaluation={"every": 100_000},
+    )  # fmt: skip
+    process = subprocess.Popen(
+        command("train", *flags(config), "--run", str(folder), "--quiet"),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    limit = time.monotonic() + 60
+    while not list((folder / "checkpoints").glob("[0-9]*")):
+        assert time.monotonic() < limit
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process
+
+
+def children(process: "subprocess.Popen[bytes]") -> list[int]:
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(word) for word in listed.split()]
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.31])
+def test_a_worker_killed_in_the_middle_of_training(moment: float, tmp_path: Path) -> None:
+    process = begun(tmp_path / "run", count=4, **WORKERS)
+    workers = children(process)
+    assert len(workers) == 2
+    time.sleep(moment)
+    os.kill(workers[1], signal.SIGKILL)
+    _, problem = process.communicate(timeout=30)
+    said = problem.decode()
+    assert process.returncode == 1
+    assert said.startswith(
+        "td3: Environment worker 1 (environments 2-3) was killed by signal 9; training stopped, "
+        "and all until step "
+    )
+    assert said.count("\n") == 1
+    assert not Path(f"/proc/{workers[0]}").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_the_whole_group_still_has_all_saved(number: int, tmp_path: Path) -> None:
+    process = begun(tmp_path / "run", count=2, **WORKERS)
+    workers = children(process)
+    os.killpg(process.pid, number)
+    _, problem = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, problem.decode()
+    assert b"Traceback" not in problem
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+def test_a_killed_worker_of_gymnasiums_ends_the_run_in_order(tmp_path: Path) -> None:
+    process = begun(tmp_path / "run", count=2, vectorization="async")
+    killed = max(children(process))
+    os.kill(killed, signal.SIGKILL)
+    _, problem = process.communicate(timeout=30)
+    said = problem.decode()
+    assert process.returncode == 1, said
+    assert said.startswith(
+        "td3: A worker process of the Pendulum-v1 vector is gone: that of environment 1, killed "
+        "by signal 9; training stopped, and all until step "
+    )
+    assert said.count("\n") == 1, said

@@ -1,0 +1,285 @@
+"""Tracing, planned kernels, reserved memory, and how many threads to use."""
+
+import copy
+import dataclasses
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from td3.accelerate import accelerate, threads, workspace
+from td3.accelerate.kernels import Pool, calls_for
+from td3.accelerate.plan import Plan
+from td3.accelerate.trace import inputs_of, state_of, trace
+from td3.accelerate.workspace import Workspace
+from td3.agent import TD3
+from td3.config import from_dict
+from td3.launch import prepared, resume, train
+from td3.replay import Batch
+from td3.run import create
+
+SETTINGS = {"discount": 0.99, "tau": 0.005, "policy_noise": 0.2, "noise_clip": 0.5}
+
+
+def make_agent(agents: int = 1) -> TD3:
+    return TD3(3, 2, hidden_sizes=(16, 12), seed=range(agents))
+
+
+def given(agents: int = 1, batch: int = 8) -> tuple[Batch, Tensor]:
+    generator = torch.Generator().manual_seed(agents + batch)
+    rows = torch.randn(agents, batch, 10, generator=generator)
+    noise = torch.randn(agents, batch, 2, generator=generator)
+    return Batch(*rows.split((3, 3, 2, 1, 1), dim=-1)), noise
+
+
+def workspace_of(agent: TD3) -> Workspace:
+    found = agent.__dict__["update"]
+    assert isinstance(found, Workspace)
+    return found
+
+
+def numbers(agent: TD3) -> list[Tensor]:
+    return [tensor.clone() for tensor in agent.tensors().values()]
+
+
+def equal(mine: list[Tensor], theirs: list[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+@pytest.mark.parametrize("delayed", [True, False])
+def test_the_trace_equals_the_update_to_the_bit_and_tracing_changes_nothing(delayed: bool) -> None:
+    agent, (batch, noise) = make_agent(2), given(2)
+    agent.updates += 0 if delayed else 1
+    before = numbers(agent)
+    graph = trace(agent, batch, noise, SETTINGS, delayed)
+    assert equal(numbers(agent), before)
+    traced = copy.deepcopy(agent)
+    seen = graph(inputs_of(traced, batch, noise, SETTINGS))
+    expected = [number for number in agent.update(batch, noise) if number is not None]
+    assert equal(seen, expected)
+    assert equal(state_of(traced), state_of(agent))
+
+
+def test_a_trace_takes_the_prepared_networks() -> None:
+    agent, (batch, noise) = make_agent(), given()
+    prepared = []
+
+    def prepare(copied: TD3) -> None:
+        for network in (copied.actor, copied.critic, copied.actor_target, copied.critic_target):
+            prepared.append(network)
+            network.__dict__["compute"] = lambda x, flat, own=network: (
+                own.layers(flat)[-1][1] * (x.sum(dim=-1, keepdim=True))
+            )
+
+    graph = trace(agent, batch, noise, SETTINGS, True, prepare)
+    assert len(prepared) == 4
+    assert "baddbmm" not in str(graph.graph)
+    assert not any("compute" in network.__dict__ for network in (agent.actor, agent.critic))
+
+
+def test_an_accelerated_agent_reserves_its_memory_once() -> None:
+    agent, (batch, noise) = accelerate(make_agent()), given()
+    for _ in range(2):
+        agent.update(batch, noise)
+    pool = workspace_of(agent).pool
+    reserved = {size: [memory.data_ptr() for memory in free] for size, free in pool.free.items()}
+    assert sum(map(len, reserved.values())) > 5
+    seen = [agent.update(batch, noise) for _ in range(6)]
+    assert len(workspace_of(agent).plans) == 2
+    assert reserved == {
+        size: [memory.data_ptr() for memory in free] for size, free in pool.free.items()
+    }
+    losses = [update.critic_loss.item() for update in seen]
+    assert all(later != earlier for earlier, later in pairwise(losses)), "results share memory"
+
+
+def test_plans_that_are_no_longer_needed_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace, "PLANS", 2)
+    agent = accelerate(make_agent())
+    for k in range(5):
+        agent.update(*given(), discount=0.9 + k / 100)
+        assert 1 <= len(workspace_of(agent).plans) <= 2
+
+
+def test_another_batch_size_gets_another_plan() -> None:
+    plain, agent = make_agent(), accelerate(make_agent())
+    for size in (8, 5, 8):
+        expected, seen = plain.update(*given(batch=size)), agent.update(*given(batch=size))
+        torch.testing.assert_close(seen.critic_loss, expected.critic_loss)
+
+
+def test_copies_and_members_do_not_train_their_origin() -> None:
+    agent = accelerate(make_agent(2))
+    agent.update(*given(2))
+    before = numbers(agent)
+    twin = copy.deepcopy(agent)
+    assert "update" not in twin.__dict__
+    assert "update" not in agent.member(0).__dict__
+    twin.update(*given(2))
+    assert equal(numbers(agent), before)
+    assert not equal(numbers(twin), before)
+
+
+def test_a_member_trains_the_memory_that_it_shares() -> None:
+    agent = accelerate(make_agent(2))
+    member = accelerate(agent.member(1))
+    before = agent.critic.flat.detach().clone()
+    member.update(*given())
+    assert agent.updates.tolist() == [0, 1]
+    assert agent.critic_optimizer.count.tolist() == [0, 1]
+    assert torch.equal(agent.critic.flat[0], before[0])
+    assert not torch.equal(agent.critic.flat[1], before[1])
+    with pytest.raises(ValueError, match="unequally often"):
+        agent.update(*given(2))
+
+
+def test_parameters_put_elsewhere_are_followed() -> None:
+    agent = accelerate(make_agent())
+    agent.update(*given())
+    agent.critic.flat.data = agent.critic.flat.data.clone()
+    before = agent.critic.flat.detach().clone()
+    agent.updates[:] = 0
+    agent.update(*given())
+    assert not torch.equal(agent.critic.flat, before)
+
+
+@pytest.mark.parametrize("networks", [1, 3])
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"), [(40, 7, 1), (40, 7, 6), (40, 1, 7), (1, 7, 6), (40, 7, 40)]
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_products_of_every_shape(
+    networks: int, rows: int, inner: int, columns: int, bias: bool
+) -> None:
+    left, right = torch.randn(networks, rows, inner), torch.randn(networks, inner, columns)
+    added = [torch.randn(networks, 1, columns)] if bias else []
+    target = torch.ops.aten.baddbmm.default if bias else torch.ops.aten.bmm.default
+    out = torch.full((networks, rows, columns), torch.nan)
+    for call in calls_for(target, [*added, left, right], {}, out, Pool()):
+        call()
+    torch.testing.assert_close(out, left @ right + sum(added))
+
+
+def planned(function: object, *inputs: Tensor) -> Plan:
+    graph = make_fx(function)(*(tensor.clone() for tensor in inputs))
+    return Plan(graph.graph, inputs, Pool())
+
+
+def test_a_plan_computes_what_the_graph_does_again_and_again() -> None:
+    def function(x: Tensor, total: Tensor) -> list[Tensor]:
+        filled = torch.zeros_like(x)
+        filled += x  # a constant no longer
+        hidden = torch.relu(x @ x.T)
+        shifted = hidden.T + torch.ones_like(hidden)
+        total += shifted.sum()
+        return [shifted * hidden, filled, hidden.max().exp(), torch.full_like(x, 3.0)]
+
+    x, total = torch.randn(4, 4), torch.zeros(())
+    plan, own = planned(function, x, total), torch.zeros(())
+    for _ in range(3):
+        for mine, right in zip(plan(), function(x, own), strict=True):
+            torch.testing.assert_close(mine, right)
+        x += 1
+    torch.testing.assert_close(total, own)
+
+
+def test_a_result_never_overwrites_what_is_still_needed() -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        a = x * 2
+        rows = a.unsqueeze(0)  # a view keeps its memory alive
+        b = a + 1
+        c = b * b.T
+        return [rows.exp() + c, b.T - c]
+
+    x = torch.randn(3, 3)
+    for mine, right in zip(planned(function, x)(), function(x), strict=True):
+        torch.testing.assert_close(mine, right)
+
+
+@pytest.mark.parametrize(
+    ("cores", "counts"), [(1, []), (2, [2]), (4, [2, 4]), (6, [2, 4, 6]), (16, [2, 4, 8, 16])]
+)
+def test_which_thread_counts_are_tried(cores: int, counts: list[int]) -> None:
+    assert threads.counts_up_to(cores) == counts
+
+
+@pytest.mark.parametrize(
+    ("seconds", "chosen"),
+    [({1: 4.0, 2: 2.0, 4: 1.9, 8: 0.1}, 2), ({1: 4.0, 2: 3.9}, 1), ({1: 4.0, 2: 2.0, 4: 1.0}, 4)],
+)
+def test_more_threads_must_earn_their_place(
+    seconds: dict[int, float], chosen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = torch.get_num_threads()
+    monkeypatch.setattr(threads, "usable_cores", lambda: max(seconds))
+    monkeypatch.setattr(
+        threads, "seconds_per_update", lambda agent, batch, noise, threads: seconds[threads]
+    )
+    choose = partial(threads.fastest_threads, 17, 6, agents=1)
+    assert choose(hidden_sizes=(256, 256), batch_size=256) == chosen
+    assert choose(hidden_sizes=(32, 32), batch_size=64) == 1
+    assert torch.get_num_threads() == before
+
+
+def test_an_update_is_measured_with_the_threads_asked_for() -> None:
+    before = torch.get_num_threads()
+    agent, (batch, noise) = accelerate(make_agent()), given()
+    try:
+        assert 0 < threads.seconds_per_update(agent, batch, noise, threads=1) < 10
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_run_measures_its_threads_once_and_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, asked = torch.get_num_threads(), []
+
+    def measured(*sizes: object) -> int:
+        asked.append(sizes)
+        return 2
+
+    monkeypatch.setattr(threads, "fastest_threads", measured)
+    settings = {"agent": {"hidden_sizes": [8], "batch_size": 4}, "device": "cpu", "seeds": 2}
+    loop = {"steps": 40, "random_steps": 20, "replay_size": 100}
+    try:
+        run = train("Pendulum-v1", "quick", run=tmp_path / "run", loop=loop, **settings)
+        assert torch.get_num_threads() == 2
+        assert asked == [(3, 1, (8,), 4, 2)]
+        assert "\nthreads = 2\n" in (run / "config.toml").read_text(encoding="utf-8")
+        resume(run, steps=60)
+        train("Pendulum-v1", "quick", run=tmp_path / "told", loop=loop, threads=1, **settings)
+        assert torch.get_num_threads() == 1
+        assert len(asked) == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("update", ["step", "episode"])
+def test_a_run_may_be_eager(tmp_path: Path, update: str) -> None:
+    config = from_dict(
+        {
+            "environment": {"id": "Pendulum-v1"},
+            "agent": {"hidden_sizes": [8], "batch_size": 4},
+            "loop": {"update": update, "replay_size": 100, "steps": 210, "random_steps": 195},
+            "seeds": 2,
+            "device": "cpu",
+            "threads": 1,
+        }
+    )
+    for execution in ("auto", "eager"):
+        chosen = dataclasses.replace(config, execution=execution)
+        folder = create(chosen, tmp_path / execution)
+        with prepared(chosen, folder, None) as training:
+            while training.agent.updates.min() < 2:
+                training.advance()
+            agents = (training.agent, *(training.learner.member(agent) for agent in range(2)))
+            assert [("update" in agent.__dict__) for agent in agents] == [execution == "auto"] * 3
+            if execution == "auto":
+                plans = [len(workspace_of(agent).plans) for agent in agents]
+                assert plans == ([2, 0, 0] if update == "step" else [0, 2, 2])

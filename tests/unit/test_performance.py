@@ -1,0 +1,126 @@
+"""docs/performance.md is what the stored results say."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tyro
+
+from td3.cli.bench import Arguments, run
+from td3.config import read_toml
+from td3.errors import UserError
+from td3.performance import BEGIN, END, read_results, renewed, write_page
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def test_the_page_is_up_to_date() -> None:
+    """If not: td3 bench report."""
+    text = PAGE.read_text(encoding="utf-8")
+    reports = read_results(RESULTS)
+    assert len(reports) >= 2
+    anchors = read_toml(ROOT / "benchmarks" / "reference" / "speed.toml")
+    assert renewed(text, reports, anchors) == text
+    assert text.count("| `throughput-cpu` |") == 2
+
+
+def figure(median: float) -> dict[str, Any]:
+    return {"median": median, "lower_quartile": median, "upper_quartile": median, "unit": "1/s"}
+
+
+def stored(kind: str, **more: Any) -> str:
+    settings = {"device": "cuda", "threads": 1, "agents": 1, "hidden_sizes": [8], "batch_size": 4}
+    report = {
+        "benchmark": kind,
+        "settings": settings | {"rounds": 3, "seconds": 5.0} | more.pop("settings", {}),
+        "figures": {},
+        "machine": {"processor": "a processor", "gpu": "a GPU", "cores": "2"},
+        "versions": {"torch": "2.13.0"},
+        "commit": None,
+        "load_average": [0.1, 0.1, 0.1],
+        "time": "2026-11-15T10:00:00+0000",
+    }
+    return json.dumps(report | more)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """One stored file of every kind, and one of a kind that this page does not know."""
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    (folder.parent / "reference").mkdir()
+    shutil.copy(ROOT / "benchmarks/reference/speed.toml", folder.parent / "reference")
+    contestants = {
+        "td3": {"version": "1", "uses": "itself", "steps_per_second": {"1": figure(300)}},
+        "other": {"version": "2", "uses": "learn", "steps_per_second": {"1": figure(100)}},
+        "absent": {"version": "", "uses": "", "absent": "not installed"},
+    }
+    (folder / "peers-gpu.json").write_text(
+        stored(
+            "peers", settings={"threads": [1]}, contestants=contestants,
+            figures={"td3_over_other_better": figure(3)},
+        )
+    )  # fmt: skip
+    points = [
+        {"size": 1, "figures": {"updates_per_second": figure(50)}
+            | {"products_microseconds_per_agent_update": figure(9)}},
+        {"size": 2, "left_out": "would take about 99 s"},
+    ]  # fmt: skip
+    (folder / "scaling-gpu.json").write_text(stored("scaling", axes={"agents": points}))
+    (folder / "workers-gpu.json").write_text(
+        stored("workers", figures={"steps_per_second": figure(4321)})
+    )
+    for name in ("update-cpu", "throughput-cpu"):
+        shutil.copy(RESULTS / f"{name}.json", folder)
+    return folder
+
+
+def test_every_kind_of_result_has_its_place(results: Path, tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "performance.md"
+    written = write_page(results, page)
+    assert [path.name for path in written] == ["performance.md", "scaling.png", "scaling.svg"]
+    text = page.read_text(encoding="utf-8")
+    assert "| td3 1 | 300 (300 – 300) |  | itself |" in text
+    assert "| other 2 | 100 (100 – 100) | 3 (3 – 3) | learn |" in text
+    assert "| absent |  |  | not installed |" in text
+    assert "| 2 |  |  | would take about 99 s |" in text
+    assert "## Workers" in text
+    assert "| steps per second | 4,321 (4,321 – 4,321) 1/s |" in text
+    assert "a GPU" in text
+    assert "| LeanRL, compile and CUDA graphs | H100 | 937 | published by its authors |" in text
+    assert text.count("\n| `") == 2 + 5
+
+
+def test_words_outside_the_marks_are_kept(results: Path, tmp_path: Path) -> None:
+    page = tmp_path / "performance.md"
+    page.write_text(f"before\n{BEGIN}\nold tables\n{END}\nafter\n", encoding="utf-8")
+    write_page(results, page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"before\n{BEGIN}\n")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old tables" not in text
+    write_page(results, page)
+    assert page.read_text(encoding="utf-8") == text
+
+
+def test_the_command_writes_the_page(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["report", "--results", str(results), "--out", str(tmp_path / "page.md")]
+    assert run(tyro.cli(Arguments, args=words)) == 0
+    assert f"wrote {tmp_path / 'page.md'}" in capsys.readouterr().out
+
+
+def test_bad_input_is_one_sentence(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no folder"):
+        write_page(tmp_path / "nowhere", tmp_path / "page.md")
+    (tmp_path / "page.md").write_text("no marks", encoding="utf-8")
+    with pytest.raises(UserError, match="lost its marks"):
+        write_page(results, tmp_path / "page.md")
+    (results / "broken.json").write_text("{", encoding="utf-8")
+    with pytest.raises(UserError, match="not a stored benchmark"):
+        read_results(results)

@@ -1,0 +1,54 @@
+"""Tasks for worker processes, which import this module by its name."""
+
+import os
+import time
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+MARKS = 1 << 20
+made = 0
+
+
+class Counting(gym.Env[Any, Any]):
+    """Episodes of 7 steps; observes (its seed's mark, steps of the episode, objects so far)."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    action_space = spaces.Box(-2.0, 2.0, (1,), np.float32)
+
+    def __init__(self, trouble: str = "", at: int = 3, only: int = -1) -> None:
+        global made
+        made += 1
+        self.trouble, self.at, self.only = trouble, at, only
+        self.mark = self.steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.mark = seed % MARKS if seed is not None else self.mark
+        self.length = 0
+        return self.observed(), {}
+
+    def observed(self) -> Any:
+        strange = made if self.trouble == "unrepeatable" else 0
+        return np.array([self.mark, self.length, strange], dtype=np.float32)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        self.length += 1
+        observation = self.observed()
+        if self.steps == self.at and self.only in (-1, self.mark):
+            if self.trouble == "raise":
+                raise ZeroDivisionError("the simulator")
+            if self.trouble == "exit":
+                os._exit(3)
+            if self.trouble == "nan":
+                observation[1] = np.nan
+            while self.trouble == "stuck":
+                time.sleep(0.01)
+        ended = self.length == 7
+        return observation, float(action[0]), ended and self.mark % 2 == 0, ended, {}
+
+
+gym.register("Counting-v0", entry_point="worker_tasks:Counting")
