@@ -122,9 +122,8 @@ LAYERS = """
     accelerate
     training
     launch
-    summary curves plots report video
-    bench bench_environments scaling scaling_plot performance peers
-    rehearsal inspection doctor
+    summary curves plots report video bench bench_environments scaling scaling_plot performance
+    peers rehearsal inspection doctor
     cli
     __main__
 """
