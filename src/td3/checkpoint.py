@@ -10,7 +10,7 @@ ring; a segment that no kept checkpoint lists is removed.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -191,12 +191,18 @@ def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
     return data
 
 
-def newest_checkpoint(run: Path, replay: ReplayBuffer) -> Checkpoint | None:
-    """Read the newest valid checkpoint and fill `replay` from it; None where there is none yet."""
+def newest_checkpoint(
+    run: Path, replay: ReplayBuffer, accept: Callable[[dict[str, Any]], object] = lambda facts: None
+) -> Checkpoint | None:
+    """Read the newest valid checkpoint and fill `replay` from it; None where there is none yet.
+
+    `accept` sees its facts first, and may raise if `replay` is of another shape.
+    """
     rejected: list[str] = []
     for folder in by_step(run):
         try:
             body = read_manifest(folder)
+            accept(body["facts"])
             tensors = load(checked_bytes(folder / STATE, body["state"]))
             fill(replay, run, body["segments"])
             return Checkpoint(body["step"], tensors, body["facts"], body["segments"], rejected)

@@ -249,7 +249,9 @@ class Training:
 
     def restore(self) -> list[str]:
         """Go back to the newest valid checkpoint; returns remarks, such as why not exactly."""
-        checkpoint = newest_checkpoint(self.run.folder, self.replay)
+        checkpoint = newest_checkpoint(
+            self.run.folder, self.replay, lambda facts: self.changed(facts["config"])
+        )
         if checkpoint is None:
             if last_step(self.run.metrics) > self.config.checkpoint.every:
                 raise UserError(f"{self.run.folder} has no checkpoints; it cannot be continued.")

@@ -131,3 +131,11 @@ def test_more_members_than_saved_are_refused(tmp_path: Path) -> None:
     settings.write_text(settings.read_text().replace("[grid]", '[grid]\n"agent.tau" = [0.1, 0.2]'))
     with pytest.raises(UserError, match=r"grid\.agent\.tau was None"):
         resume(tmp_path / "run", steps=300)
+
+
+def test_fewer_members_than_saved_are_refused(tmp_path: Path) -> None:
+    train_in_pieces(population(RATE, 2e-3, loop={"steps": 200}), tmp_path / "run", [])
+    settings = tmp_path / "run" / "config.toml"
+    settings.write_text(settings.read_text().replace("[0.001, 0.002]", "[0.001]"))
+    with pytest.raises(UserError, match=r"grid\.agent\.critic_learning_rate was .* is now"):
+        resume(tmp_path / "run", steps=300)

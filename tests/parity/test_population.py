@@ -49,8 +49,8 @@ def test_a_seed_trains_the_same_alone_and_among_others(update: str, tmp_path: Pa
 
 GRID = {
     "agent.actor_learning_rate": [3e-4, 1e-3], "agent.critic_learning_rate": [3e-4, 1e-3],
-    "agent.discount": [0.9, 0.99], "agent.tau": [0.005, 0.1], "agent.policy_noise": [0.1, 0.4],
-    "agent.noise_clip": [0.3, 0.5], "loop.exploration_noise": [0.1, 0.3],
+    "agent.discount": [0.9, 0.99], "agent.tau": [0.005, 0.1], "agent.policy_noise": [0.1, 2.0],
+    "agent.noise_clip": [0.5, 0.02], "loop.exploration_noise": [0.1, 0.3],
     "environment.reward_scale": [0.5, 1.0],
 }  # fmt: skip
 
@@ -78,9 +78,9 @@ def test_a_member_of_a_grid_is_the_run_with_its_settings(
     }  # fmt: skip
     for name, stream in alone.moving_streams().items():
         assert stream_state(stream) == stream_state(streams[name.partition(".")[0]])
-    # The other value gives something else.
-    critics = together.agent.critic.flat.detach()
-    assert (critics[1] - critics[3]).abs().max() > 1e-5
+    # And its own value, not the other one's.
+    lone, critics = alone.agent.critic.flat.detach(), together.agent.critic.flat.detach()
+    assert (lone[0] - critics[3]).abs().max() < 0.2 * (lone[0] - critics[1]).abs().max()
 
 
 def assert_same(alone: Training, together: Training, member: int) -> None:
