@@ -52,6 +52,10 @@ MODES: dict[str, tuple[str, torch.dtype, str, Make]] = {
 }
 
 
+def marks(mode: str) -> list[pytest.MarkDecorator]:
+    return [GPU, pytest.mark.gpu] if MODES[mode][0] == "cuda" else []
+
+
 def trained(seeds: tuple[int, ...], device: str, dtype: torch.dtype, make: Make) -> Learner:
     config = from_dict({**SETTINGS, "seeds": len(seeds), "seed": seeds[0]})
     agent = TD3(
@@ -94,9 +98,7 @@ def distance(agent: TD3, seeds: tuple[int, ...]) -> float:
 
 
 @pytest.mark.parametrize("seeds", [(4,), (4, 5, 6), tuple(range(4, 13))], ids=len)
-@pytest.mark.parametrize(
-    "mode", [pytest.param(m, marks=[GPU, pytest.mark.gpu] if "cuda" in MODES[m] else []) for m in MODES]
-)  # fmt: skip
+@pytest.mark.parametrize("mode", [pytest.param(m, marks=marks(m)) for m in MODES])
 def test_every_mode_makes_the_same_updates(
     mode: str, seeds: tuple[int, ...], record_property: Callable[[str, object], None]
 ) -> None:
