@@ -68,7 +68,7 @@ def trained(seeds: tuple[int, ...], device: str, dtype: torch.dtype, make: Make)
     for row, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
         made = rng.normal(size=(RING, 2 * STATE + ACTION + 2))
-        made[:, 2 * STATE : 2 * STATE + ACTION].clip(-1, 1)
+        made[:, 2 * STATE : 2 * STATE + ACTION] = rng.uniform(-1, 1, (RING, ACTION))
         made[:, -1] = rng.random(RING) < 0.05
         replay.rows[row] = torch.from_numpy(made).to(replay.rows)
     replay.added[:] = RING
@@ -132,7 +132,7 @@ def test_fused_layers_and_their_gradients(
     top = torch.randn(networks, 200, outputs, device="cuda", dtype=DOUBLE)
     found = []
     for compute, dtype in ((network.compute, DOUBLE), (Layers(network.widths), SINGLE)):
-        given = x.to(dtype).requires_grad_()
+        given = x.to(dtype).detach().requires_grad_()
         flat = network.flat.detach().to(dtype).requires_grad_()
         out = compute(given, flat)
         out.backward(top.to(dtype))

@@ -195,7 +195,12 @@ class Updating:
             "position": torch.zeros(1, dtype=torch.int64, device=agent.device),
             "sizes": torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device),
         }
-        self.fetching = Fetching(replay, batch, agent) if replay.device != agent.device else None
+        assert replay.rows is not None
+        self.picked = torch.zeros(
+            agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype, device=agent.device
+        )
+        self.offsets = torch.arange(agent.agents, device=agent.device)[:, None] * replay.capacity
+        self.fetching = Fetching(replay, self.picked) if replay.device != agent.device else None
         self.graphs = {
             delayed: self.capture(settings, batch, delayed, prepare, compiled)
             for delayed in (True, False)
@@ -205,42 +210,51 @@ class Updating:
         self, settings: dict[str, Any], batch: int, delayed: bool, prepare: Prepare, compiled: bool
     ) -> torch.cuda.CUDAGraph:
         agent, replay, sums = self.agent, self.replay, self.interval.sums
-        assert replay.rows is not None
-        none = np.zeros((agent.agents, batch), dtype=np.int64)
-        example, noise = (
-            replay.gather(none, agent.device),
-            torch.zeros_like(self.given["normal"][:, 0]),
-        )
-        update = trace(agent, example, noise, settings, delayed, prepare)
-        tensors = inputs_of(agent, example, noise, settings)[: -len(Batch._fields) - 1]
-        offsets = torch.arange(agent.agents, device=agent.device)[:, None] * replay.capacity
-        fetched = self.fetching is not None
-        rows = self.fetching.picked if self.fetching else replay.rows
+        parts = self.picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
+        noise = torch.zeros_like(self.given["normal"][:, 0])
+        update = trace(agent, Batch(*parts), noise, settings, delayed, prepare)
+        tensors = inputs_of(agent, Batch(*parts), noise, settings)[: -len(Batch._fields) - 1]
 
-        def sample_and_update(
-            tensors: list[Tensor], rows: Tensor, sums: Tensor, given: dict[str, Tensor]
+        def update_once(
+            tensors: list[Tensor], picked: Tensor, sums: Tensor, given: dict[str, Tensor]
         ) -> None:
-            picked = rows
-            if not fetched:
-                uniform = given["uniform"].index_select(1, given["position"]).squeeze(1)
-                places = (uniform * given["sizes"]).long() + offsets
-                picked = rows.flatten(0, 1).index_select(0, places.flatten())
             parts = picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
             normal = given["normal"].index_select(1, given["position"]).squeeze(1)
             seen = update([*tensors, *parts, normal])
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
             given["position"] += 1
 
-        arguments = (tensors, rows, sums, self.given)
-        trial = (cloned(tensors), rows, sums.clone(), cloned(self.given))
-        graph = make_fx(sample_and_update)(*trial)
+        arguments = (tensors, self.picked, sums, self.given)
+        trial = cloned(arguments)
+        graph = make_fx(update_once)(*trial)
         graph.graph.eliminate_dead_code()
         graph.recompile()
         function: Callable[..., Any] = inductor(graph) if compiled else graph
         self.kept.append((function, arguments))
-        with torch.no_grad():
+
+        def sample_and_update() -> None:
+            # Apart from the update, which would pick each number from the ring when it needs it.
+            self.sample()
+            function(*arguments)
+
+        def try_out() -> None:
+            self.sample()
             trial[-1]["position"].zero_()
-            return captured(lambda: function(*arguments), warm_up=lambda: function(*trial))
+            function(*trial)
+
+        with torch.no_grad():
+            return captured(sample_and_update, warm_up=try_out)
+
+    def sample(self) -> None:
+        """Pick the batch at hand from the ring on the device."""
+        if self.fetching:
+            return
+        assert self.replay.rows is not None
+        given = self.given
+        uniform = given["uniform"].index_select(1, given["position"]).squeeze(1)
+        places = (uniform * given["sizes"]).long() + self.offsets
+        rows = self.replay.rows.flatten(0, 1)
+        torch.index_select(rows, 0, places.flatten(), out=self.picked)
 
     def __call__(self, updates: int) -> None:
         agent, counts = self.agent, self.interval.counts
@@ -286,13 +300,10 @@ class Updating:
 class Fetching:
     """Batches from a ring that stayed in host memory."""
 
-    def __init__(self, replay: ReplayBuffer, batch: int, agent: TD3) -> None:
-        assert replay.rows is not None
-        self.replay = replay
-        shape = (replay.agents * batch, replay.rows.shape[-1])
-        self.buffers = [pinned(*shape) for _ in range(2)]
+    def __init__(self, replay: ReplayBuffer, picked: Tensor) -> None:
+        self.replay, self.picked = replay, picked
+        self.buffers = [pinned(*picked.shape) for _ in range(2)]
         self.sent = [torch.cuda.Event() for _ in range(2)]
-        self.picked = torch.zeros(shape, device=agent.device)
         self.turn = 0
 
     def __call__(self, uniform: NDArray[np.float64]) -> None:
