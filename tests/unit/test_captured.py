@@ -45,7 +45,7 @@ def _no_gpu_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     def pageable(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype)
 
-    monkeypatch.setattr(captured, "captured", pretend)
+    monkeypatch.setattr(captured, "Graph", pretend)
     monkeypatch.setattr(captured, "pinned", pageable)
     monkeypatch.setattr(torch.cuda, "Event", Pretended)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: None)

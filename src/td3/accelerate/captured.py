@@ -114,7 +114,7 @@ class Acting:
             actions = agent.act(given.view(agent.agents, -1, width))
             self.actions.copy_(actions.flatten(0, 1), non_blocking=True)
 
-        self.graph = captured(act, warm_up=act)
+        self.graph = Graph(act, warm_up=act)
         self.done = torch.cuda.Event()
 
     def __call__(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -147,7 +147,7 @@ class Storing:
 
         # While it warms up, it writes back what stands in the first row.
         self.rows.copy_(ring[:1].expand(rows, -1))
-        self.graph = captured(store, warm_up=store)
+        self.graph = Graph(store, warm_up=store)
         self.done = torch.cuda.Event()
 
     def __call__(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
@@ -187,8 +187,6 @@ class Updating:
         self.block, self.used = 0, AHEAD  # of the block on the device: there is none yet
         self.sizes = pinned(agent.agents, 1, dtype=torch.int64)
         self.sized = torch.cuda.Event()
-        self.kept: list[Any] = []
-        """What the graphs read and write must stay where it is."""
         self.given = {
             "uniform": torch.zeros(shapes[0], dtype=torch.float64, device=agent.device),
             "normal": torch.zeros(shapes[1], device=agent.device),
@@ -208,7 +206,7 @@ class Updating:
 
     def capture(
         self, settings: dict[str, Any], batch: int, delayed: bool, prepare: Prepare, compiled: bool
-    ) -> torch.cuda.CUDAGraph:
+    ) -> "Graph":
         agent, replay, sums = self.agent, self.replay, self.interval.sums
         parts = self.picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
         noise = torch.zeros_like(self.given["normal"][:, 0])
@@ -230,7 +228,6 @@ class Updating:
         graph.graph.eliminate_dead_code()
         graph.recompile()
         function: Callable[..., Any] = inductor(graph) if compiled else graph
-        self.kept.append((function, arguments))
 
         def sample_and_update() -> None:
             # Apart from the update, which would pick each number from the ring when it needs it.
@@ -243,7 +240,7 @@ class Updating:
             function(*trial)
 
         with torch.no_grad():
-            return captured(sample_and_update, warm_up=try_out)
+            return Graph(sample_and_update, warm_up=try_out)
 
     def sample(self) -> None:
         """Pick the batch at hand from the ring on the device."""
@@ -331,15 +328,21 @@ def inductor(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)
 
 
-def captured(function: Callable[[], None], warm_up: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """Record what a function asks of the device, after it has run twice off the record."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        warm_up()
-        warm_up()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        function()
-    return graph
+class Graph:
+    """What a function asks of the device, recorded after it has run twice off the record.
+
+    It keeps the function, and with it all tensors that it works on: a recording knows addresses.
+    """
+
+    def __init__(self, function: Callable[[], None], warm_up: Callable[[], None]) -> None:
+        self.function = function
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            warm_up()
+            warm_up()
+        torch.cuda.current_stream().wait_stream(stream)
+        recorded = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(recorded):
+            function()
+        self.replay = recorded.replay
