@@ -49,7 +49,7 @@ def worker_count(config: Config, environments: int) -> int:
     if environment.workers:
         return min(environment.workers, environments)
     # The fewest that are as fast: of 10 environments on 8 cores, 5 workers step 2 each.
-    rounds = math.ceil(environments / max(1, usable_cores() - config.threads))
+    rounds = math.ceil(environments / max(1, usable_cores() - max(1, config.threads)))
     workers = math.ceil(environments / rounds)
     if environment.vectorization == "workers":
         return workers
