@@ -115,7 +115,7 @@ LAYERS = """
     toml config
     replay networks normalize optimizer environments
     agent
-    exchange collect worker workers vector evaluation metrics policy checkpoint run memory
+    exchange processes collect worker workers vector evaluation metrics policy checkpoint run memory
     integrations
     arrangement population
     draws learner
@@ -167,7 +167,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 51
+    assert len(found) == len(LAYERS.split()) == 52
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 
