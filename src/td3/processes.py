@@ -70,7 +70,8 @@ def start_process(module: str, name: str, *descriptors: int) -> Link:
     """`python -m module`, given its channel and these descriptors; it imports what we would."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-P", "-W", "ignore", "-m", module]
-    with shielded(), theirs:  # a Ctrl-C is for this process, which will close the others
+    # Whoever stops the run stops this process, which closes the others once it has saved.
+    with shielded(signal.SIGTERM), theirs:
         given = (theirs.fileno(), *descriptors)
         process = subprocess.Popen(
             [*command, *map(str, given)],
@@ -117,9 +118,6 @@ def failure(error: Exception, index: int = 0) -> dict[str, Any]:
 
 def attend(channel: int, serve: Callable[[Channel, dict[str, Any]], None]) -> None:
     """In the other process: serve, told by a first message how, until the channel closes."""
-    # Whoever stops the run stops the first process, which closes the others once it has saved.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
     watchdog = threading.Thread(target=leave_with, args=(os.getppid(), channel), daemon=True)
     watchdog.start()
     try:
