@@ -11,9 +11,10 @@ from td3.cores import usable_cores
 from td3.environments import Environment
 from td3.errors import RunStopped, UserError
 from td3.integrations.envpool import EnvPool
+from td3.processes import portable_spec
 from td3.seeding import Stream
 from td3.vector import Vectorized
-from td3.workers import Workers, portable_spec
+from td3.workers import Workers
 
 EXACT = ("auto", "own", "workers")
 """These give the same numbers and the same checkpoints; a run may change between them."""
@@ -49,7 +50,7 @@ def worker_count(config: Config, environments: int) -> int:
     if environment.workers:
         return min(environment.workers, environments)
     # The fewest that are as fast: of 10 environments on 8 cores, 5 workers step 2 each.
-    rounds = math.ceil(environments / max(1, usable_cores() - config.threads))
+    rounds = math.ceil(environments / max(1, usable_cores() - max(1, config.threads)))
     workers = math.ceil(environments / rounds)
     if environment.vectorization == "workers":
         return workers

@@ -23,6 +23,10 @@ class Evaluation:
     returns: NDArray[np.float64]
     lengths: NDArray[np.int64]
 
+    def of(self, agent: int) -> "Evaluation":
+        """One agent's, (1, episodes)."""
+        return Evaluation(self.returns[agent : agent + 1], self.lengths[agent : agent + 1])
+
 
 def episode_seeds(seed: int, episodes: int) -> list[int]:
     """The seeds of an agent's evaluation episodes: fixed, and apart from those it trains on."""

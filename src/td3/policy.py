@@ -94,13 +94,22 @@ def policy_card(
     }
 
 
-def save_policy(agent: TD3, card: Mapping[str, Any], path: Path) -> None:
-    """Write agent 0 of `agent` with its card, in one file."""
-    layers = agent.actor.named_layers(agent.actor.flat.detach())
-    tensors = {f"actor.{name}": view.cpu().contiguous() for name, view in layers.items()}
-    if agent.normalizer:
-        found = agent.normalizer.state_dict().items()
-        tensors |= {f"normalizer.{k}": v.contiguous() for k, v in found}
+def policy_tensors(agent: TD3) -> list[dict[str, Tensor]]:
+    """The numbers of each agent's policy as they are now: copies, on the CPU."""
+    flat = agent.actor.flat.detach().to("cpu", copy=True)
+    statistics = agent.normalizer.state_dict() if agent.normalizer else {}
+    seen = {f"normalizer.{name}": tensor.clone() for name, tensor in statistics.items()}
+    policies = []
+    for rows in (slice(k, k + 1) for k in range(agent.agents)):
+        layers = agent.actor.named_layers(flat[rows])
+        policy = {f"actor.{name}": view for name, view in layers.items()}
+        policies.append(policy | {name: tensor[rows] for name, tensor in seen.items()})
+    return policies
+
+
+def save_policy(tensors: Mapping[str, Tensor], card: Mapping[str, Any], path: Path) -> None:
+    """Write one agent's policy with its card, in one file."""
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**card, "sha256": checksum(tensors)})
     replace_file(path, save(tensors, metadata={"card": text}))

@@ -12,16 +12,13 @@ SHOW_CURSOR = b"\x1b[?25h"  # the progress display hides it
 
 
 @contextmanager
-def shielded() -> Iterator[None]:
-    """Processes started in here do not get a Ctrl-C of the terminal's."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def shielded(*others: signal.Signals) -> Iterator[None]:
+    """Processes started in here never see a Ctrl-C, nor these signals; we see them afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *others})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class StopRequest:

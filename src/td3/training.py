@@ -19,7 +19,7 @@ from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
 from td3.collect import Collector, Ended
 from td3.config import Config, changes, to_dict
 from td3.errors import RunStopped, UserError
-from td3.evaluation import episode_seeds, evaluate
+from td3.evaluations import Result, make_evaluations
 from td3.files import JsonLines
 from td3.memory import check_memory, in_words
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
@@ -29,6 +29,7 @@ from td3.replay import ReplayBuffer
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
+from td3.workers import Workers
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = ("agent.hidden_sizes", "loop.replay_size", "seed", "seeds")
@@ -77,7 +78,8 @@ class Training:
             normalize_observations=config.environment.normalize_observations,
             device=self.device,
         )
-        self.episode_seeds = [episode_seeds(s, config.evaluation.episodes) for s in self.seeds]
+        workers = len(self.environments.links) if isinstance(self.environments, Workers) else 0
+        self.evaluations = make_evaluations(self.agent, config, task, workers)
         self.interval = Interval(len(self.seeds), self.device)
         self.learner = make_learner(
             self.agent, self.replay, self.interval, self.population, config.execution,
@@ -105,6 +107,7 @@ class Training:
                 self.save()
         if self.saved_at != self.step:
             self.save()
+        self.take_in()  # after a stop; resume will do it again, where it belongs in metrics.jsonl
 
     def advance(self) -> list[Ended]:
         """One step of every environment, and the updates that belong to it.
@@ -176,37 +179,35 @@ class Training:
             self.freeze(agent, f"{name} is no longer finite")
 
     def evaluate(self) -> None:
-        """Play the evaluation episodes and keep each agent's best policy."""
+        """Have the evaluation episodes played, on a GPU while training goes on."""
+        self.take_in()
         self.freeze_diverged()
-        frozen = self.population.frozen
-        result = evaluate(
-            self.agent.act,
-            self.config.environment,
-            [[] if frozen[agent] else seeds for agent, seeds in enumerate(self.episode_seeds)],
-            self.device,
-            self.config.evaluation.max_steps,
-        )
-        for agent in np.flatnonzero(~frozen).tolist():
-            mean_return = float(result.returns[agent].mean())
-            best = mean_return > self.best[agent]
+        self.evaluations.begin(self.step, np.flatnonzero(~self.population.frozen).tolist())
+        if self.finished or not self.evaluations.background:
+            self.take_in()
+
+    def take_in(self) -> None:
+        """Write what the evaluation under way has found; keep each agent's best policy."""
+        for result in self.evaluations.results():
+            agent, (returns,), (lengths,) = result.agent, result.found.returns, result.found.lengths
+            best = float(returns.mean()) > self.best[agent]
             record = evaluation_record(
-                self.step, agent, self.seeds[agent], result.returns[agent], result.lengths[agent],
-                best,
-            )  # fmt: skip
+                result.step, agent, self.seeds[agent], returns, lengths, best
+            )
             if best:
-                self.best[agent] = mean_return
-                self.keep_policy(agent, record)
+                self.best[agent] = record["mean_return"]
+                self.keep_policy(result, record)
             self.write(record)
 
-    def keep_policy(self, agent: int, record: Record) -> None:
+    def keep_policy(self, result: Result, record: Record) -> None:
+        agent = result.agent
         facts = {key: record[key] for key in ("step", "seed", "mean_return", "std_return")}
         facts |= self.population.facts(agent)
         facts["episodes"] = self.config.evaluation.episodes
         facts["versions"] = runs.versions()
-        member = self.agent.member(agent)
         own = self.population.members[agent].environment
-        card = policy_card(member, self.environments.task, own, facts)
-        save_policy(member, card, self.run.policy_file(agent))
+        card = policy_card(self.agent, self.environments.task, own, facts)
+        save_policy(result.policy, card, self.run.policy_file(agent))
 
     def write(self, record: Record) -> None:
         record |= self.population.facts(record["agent"])
@@ -220,6 +221,7 @@ class Training:
             "agent": self.agent.tensors(),
             "interval": self.interval.tensors(),
             "collector": {k: torch.from_numpy(v) for k, v in self.collector.snapshot().items()},
+            "evaluation": self.evaluations.tensors(),
         }
         return {f"{part}/{key}": t for part, group in parts.items() for key, t in group.items()}
 
@@ -238,6 +240,7 @@ class Training:
             "step": self.step,
             "best": [float(b) if np.isfinite(b) else None for b in self.best],
             "frozen": np.flatnonzero(self.population.frozen).tolist(),
+            "evaluating": self.evaluations.step,
             "metrics_bytes": self.metrics.length(),
             "config": to_dict(self.config),
             "streams": {name: stream_state(s) for name, s in self.moving_streams().items()},
@@ -263,7 +266,9 @@ class Training:
                 "give --steps a larger number to go on."
             )
         remarks = [*checkpoint.rejected, *self.changed(checkpoint.facts["config"])]
-        groups: dict[str, dict[str, Tensor]] = {"agent": {}, "interval": {}, "collector": {}}
+        groups: dict[str, dict[str, Tensor]] = {
+            "agent": {}, "interval": {}, "collector": {}, "evaluation": {},
+        }  # fmt: skip
         for name, tensor in checkpoint.tensors.items():
             part, _, key = name.partition("/")
             groups[part][key] = tensor
@@ -276,6 +281,7 @@ class Training:
         for agent in checkpoint.facts.get("frozen", []):  # its segments hold what it once saw
             self.population.frozen[agent] = True
             erase_ring(self.replay, agent)
+        self.evaluations.restore(checkpoint.facts.get("evaluating"), groups["evaluation"])
         self.metrics.truncate(checkpoint.facts["metrics_bytes"])
         self.segments = checkpoint.segments
         self.step = self.saved_at = checkpoint.step
@@ -303,6 +309,7 @@ class Training:
         ]
 
     def close(self) -> None:
+        self.evaluations.close()
         self.environments.close()
         self.metrics.close()
         self.run.events.close()

@@ -4,27 +4,17 @@ Started as `python -m td3.worker`, without torch, which would take seconds to im
 """
 
 import json
-import os
-import select
-import signal
-import socket
 import sys
-import threading
-import time
-import traceback
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from safetensors.numpy import load, save
 
 from td3.collect import Arrays, Slot
 from td3.config import EnvironmentConfig
 from td3.environments import Environment
-from td3.errors import RunStopped, UserError, first_line
 from td3.exchange import Board, Channel, Order
-
-GRACE_SECONDS = 5.0
+from td3.processes import attend, failure, register_spec
 
 
 class RemoteSlot(Slot):
@@ -53,9 +43,7 @@ class Worker:
         self.at = self.indices.start
         """The environment at work, for the one who reads of its failure."""
         self.remake_every = int(facts["remake_every"])
-        if facts["spec"]:
-            spec = gym.envs.registration.EnvSpec.from_json(facts["spec"])
-            gym.registry.setdefault(spec.id, spec)
+        register_spec(facts["spec"])
         self.config = EnvironmentConfig(facts["id"], facts["kwargs"])
         self.threads = int(facts["threads"])
         self.slots: list[RemoteSlot] = []
@@ -124,40 +112,15 @@ class Worker:
             slot.environment.close()
 
 
-def failure(error: Exception, index: int) -> dict[str, Any]:
-    """An error as plain facts, for the learner to raise."""
-    known = isinstance(error, RunStopped | UserError)
-    message = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
-    kind = type(error).__name__ if known else ""
-    text = "".join(traceback.format_exception(error.__cause__ or error))
-    return {"kind": kind, "message": message, "index": index, "traceback": text}
-
-
-def leave_with(parent: int, channel: int) -> None:
-    """End this process when the learner's is gone, even from within a step that never ends."""
-    closed = select.poll()
-    closed.register(channel, 0)
-    while not closed.poll(1000) and os.getppid() == parent:
-        pass
-    time.sleep(GRACE_SECONDS)  # enough to leave in order
-    os._exit(1)
-
-
 def main(channel: int, memory: int) -> None:
-    # Whoever stops the run stops the learner, which closes its workers once it has saved.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    watchdog = threading.Thread(target=leave_with, args=(os.getppid(), channel), daemon=True)
-    watchdog.start()
-    try:
-        link = Channel(socket.socket(fileno=channel))
-        worker = Worker(link, memory, json.loads(link.receive()))
+    def serve(link: Channel, facts: dict[str, Any]) -> None:
+        worker = Worker(link, memory, facts)
         try:
             worker.serve()
         finally:
             worker.close()
-    except (EOFError, OSError):
-        pass  # the learner has left
+
+    attend(channel, serve)
 
 
 if __name__ == "__main__":

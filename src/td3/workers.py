@@ -5,16 +5,11 @@ Seeds are drawn here, from the agents' streams and in the order of the environme
 the same numbers and the same checkpoints however its environments are spread.
 """
 
-import contextlib
-import dataclasses
 import json
 import os
-import socket
-import subprocess
 import sys
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
@@ -22,50 +17,11 @@ from safetensors.numpy import load, save
 from td3 import exchange
 from td3.collect import Arrays, Slot, Steps, located, strayed_sentence
 from td3.config import EnvironmentConfig
-from td3.environments import SIMULATORS, Environment
-from td3.errors import RunStopped, UserError
-from td3.exchange import Board, Channel, Order, shared_file
+from td3.environments import Environment
+from td3.errors import RunStopped
+from td3.exchange import Board, Order, shared_file
+from td3.processes import Link, Reported, portable_spec, start_process
 from td3.seeding import Stream
-from td3.signals import shielded
-
-CLOSE_SECONDS = 10.0
-
-
-class Reported(Exception):
-    """What a worker wrote of an error in its process."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Link:
-    """A worker as its learner sees it."""
-
-    number: int
-    indices: range
-    process: subprocess.Popen[bytes]
-    channel: Channel
-
-    @property
-    def name(self) -> str:
-        first, last = self.indices[0], self.indices[-1]
-        held = f"environments {first}-{last}" if last > first else f"environment {first}"
-        return f"Environment worker {self.number} ({held})"
-
-    def obituary(self) -> RunStopped:
-        """How it ended."""
-        try:
-            code = self.process.wait(CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return RunStopped(f"{self.name} closed its channel")
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        return RunStopped(f"{self.name} {how}")
-
-    def close(self) -> None:
-        self.channel.end.close()
-        try:
-            self.process.wait(CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 class Workers:
@@ -92,11 +48,11 @@ class Workers:
             "remake_every": remake_every, "threads": torch.get_num_threads() if torch else 1,
         }  # fmt: skip
         parts = np.array_split(np.arange(len(streams)), count)
+        self.indices = [range(int(part[0]), int(part[-1]) + 1) for part in parts]
         self.links: list[Link] = []
         try:
-            for number, part in enumerate(parts):
-                indices = range(int(part[0]), int(part[-1]) + 1)
-                link = Link(number, indices, *start_process(memory))
+            for number, indices in enumerate(self.indices):
+                link = start_process("td3.worker", named(number, indices), memory)
                 self.links.append(link)
                 own = {"worker": number, "indices": [indices.start, indices.stop]}
                 link.channel.send(json.dumps(facts | own).encode())
@@ -157,8 +113,8 @@ class Workers:
     def restore(self, arrays: Arrays) -> tuple[list[int], str]:
         """Bring every environment back; returns those that began anew instead, and why."""
         self.order(Order.RESTORE)
-        for link in self.links:
-            keys = [f"{index}.{key}" for index in link.indices for key in Slot.KEYS]
+        for link, indices in zip(self.links, self.indices, strict=True):
+            keys = [f"{index}.{key}" for index in indices for key in Slot.KEYS]
             lives = {key: np.ascontiguousarray(arrays[key]) for key in keys}
             try:
                 link.channel.send(save(lives))
@@ -179,9 +135,9 @@ class Workers:
     def gather(self) -> None:
         """Wait until all workers have done what was ordered; raise the first failure there is."""
         failed = []
-        for link in self.links:
+        for number, link in enumerate(self.links):
             try:
-                if self.board.await_worker(link.number, link.channel):
+                if self.board.await_worker(number, link.channel):
                     failed.append(link)
             except EOFError:
                 raise link.obituary() from None
@@ -197,45 +153,17 @@ class Workers:
 
     def failure(self, link: Link, facts: dict[str, Any]) -> Exception:
         """A worker's error as this process would have raised it."""
-        if facts["kind"] == "UserError":
-            return UserError(facts["message"])
-        if facts["kind"] != "RunStopped":
-            return RunStopped(f"{link.name} failed with {facts['message']}")
-        error = RunStopped(facts["message"])
-        return located(error, facts["index"], self.time) if self.time else error
+        error = link.failure(facts)
+        if isinstance(error, RunStopped) and facts["kind"] and self.time:
+            return located(error, facts["index"], self.time)
+        return error
 
     def close(self) -> None:
         for link in self.links:
             link.close()
 
 
-def start_process(memory: int) -> tuple[subprocess.Popen[bytes], Channel]:
-    """A worker, which imports what this process would, and the channel to it."""
-    ours, theirs = socket.socketpair()
-    command = [sys.executable, "-P", "-W", "ignore", "-m", "td3.worker"]
-    with shielded(), theirs:  # a Ctrl-C is for this process, which will close its workers
-        process = subprocess.Popen(
-            [*command, str(theirs.fileno()), str(memory)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(), memory),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-    return process, Channel(ours)
-
-
-def portable_spec(environment: Environment) -> str:
-    """What another process must register to make this environment, as JSON.
-
-    Nothing where the id itself says which module to import. Refuses a task that only we can make.
-    """
-    env_id, spec = environment.task.id, environment.env.spec
-    if ":" in env_id or any(part in env_id for part in SIMULATORS):
-        return ""
-    registered = gym.registry.get(spec.id) if spec else None
-    with contextlib.suppress(TypeError, ValueError):  # callables and other objects
-        if registered and not str(registered.entry_point).startswith("__main__"):
-            return registered.to_json()
-    raise UserError(
-        f"{env_id} was registered with an object that only this process has; "
-        "register it with an entry_point such as 'my_package:MyEnv' to step it in workers."
-    )
+def named(number: int, indices: range) -> str:
+    first, last = indices[0], indices[-1]
+    held = f"environments {first}-{last}" if last > first else f"environment {first}"
+    return f"Environment worker {number} ({held})"

@@ -12,7 +12,7 @@ import td3
 from td3.config import EnvironmentConfig
 from td3.environments import Environment
 from td3.errors import UserError
-from td3.policy import policy_card, save_policy
+from td3.policy import policy_card, policy_tensors, save_policy
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> tuple[td3.TD3, Path]:
         agent.normalizer.observe(np.zeros(1, dtype=np.int64), states)
     environment = Environment(config)
     card = policy_card(agent, environment.task, config, {"mean_return": -1.0})
-    save_policy(agent, card, tmp_path / "run" / "policy" / "agent-0.safetensors")
+    save_policy(policy_tensors(agent)[0], card, tmp_path / "run" / "policy" / "agent-0.safetensors")
     return agent, tmp_path / "run"
 
 
@@ -63,7 +63,11 @@ def test_it_is_found_by_run_folder_or_file(saved: tuple[td3.TD3, Path], way: str
 def test_the_best_agent_is_loaded_unless_another_is_named(saved: tuple[td3.TD3, Path]) -> None:
     agent, run = saved
     card = td3.load_policy(run).card
-    save_policy(agent, {**card, "mean_return": 5.0}, run / "policy" / "agent-1.safetensors")
+    save_policy(
+        policy_tensors(agent)[0],
+        {**card, "mean_return": 5.0},
+        run / "policy" / "agent-1.safetensors",
+    )
     assert td3.load_policy(run).name == "agent-1"
     assert td3.load_policy(run, agent=0).name == "agent-0"
     with pytest.raises(UserError, match="No policy of agent 7"):

@@ -115,9 +115,10 @@ LAYERS = """
     toml config
     replay networks normalize optimizer environments
     agent
-    exchange collect worker workers vector evaluation metrics policy checkpoint run memory
+    exchange processes collect worker workers vector evaluation metrics policy evaluator
+    checkpoint run memory
     integrations
-    arrangement population
+    arrangement population evaluations
     draws learner
     accelerate
     training
@@ -167,7 +168,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 51
+    assert len(found) == len(LAYERS.split()) == 54
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 

@@ -291,13 +291,13 @@ def test_auto_takes_the_workers_that_pay(
     expected: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(arrangement, "cores", lambda: cores)
+    monkeypatch.setattr(arrangement, "usable_cores", lambda: cores)
     monkeypatch.setattr(arrangement, "step_seconds", lambda config: microseconds * 1e-6)
     assert worker_count(config_of(seeds=environments), environments) == expected
 
 
 def test_auto_leaves_a_short_run_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrangement, "cores", lambda: 16)
+    monkeypatch.setattr(arrangement, "usable_cores", lambda: 16)
     monkeypatch.setattr(arrangement, "step_seconds", lambda config: 70e-6)
     assert worker_count(config_of(loop={"steps": 5_000, "random_steps": 9}), 10) == 0
     assert worker_count(config_of(loop={"steps": 50_000}), 10) == 10

@@ -102,6 +102,8 @@ class Display:
 
     def take_evaluation(self, record: Record) -> None:
         agent = record["agent"]
+        if agent in self.frozen:  # an evaluation that was under way when it diverged
+            return
         self.figures.setdefault("evaluation", {})[agent] = record["mean_return"]
         self.evaluated = record["step"]
         if record["best"]:

@@ -26,6 +26,8 @@ class WeightsAndBiases:
             config=to_dict(config),
             settings=wandb.Settings(silent=True, console="off", disable_git=True),
         )
+        # W&B's own count of steps cannot go back, but evaluations on a GPU are told late.
+        self.run.define_metric("*", step_metric="step")
         # Agents report at the same step, one record each; W&B wants each step once.
         self.pending: dict[str, float] = {}
         self.step = 0
@@ -40,7 +42,7 @@ class WeightsAndBiases:
 
     def flush(self) -> None:
         if self.pending:
-            self.run.log(self.pending, step=self.step)
+            self.run.log(self.pending | {"step": self.step})
             self.pending = {}
 
     def close(self) -> None:

@@ -1,0 +1,254 @@
+"""Whole runs with evaluations in the background, as on a GPU."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_tools import StopAt, different, flags, tiny, train_in_pieces
+
+from td3 import evaluations
+from td3.checkpoint import newest_checkpoint
+from td3.errors import RunStopped
+from td3.launch import prepared
+from td3.replay import ReplayBuffer
+from td3.run import create
+from td3.signals import StopRequest
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "pendulum": {},
+    "eleven agents": {"seeds": 11, "loop": {"steps": 350}},
+    "after each episode": {"loop": {"update": "episode"}, "seeds": 2},
+    "normalised": {"environment": {"normalize_observations": True}},
+    "walker, whose used object differs": {"environment": {"id": "BipedalWalker-v3"}},
+    "one that diverges": {"grid": {"agent.critic_learning_rate": [1e-3, 1e30]}},
+}
+STOPS = [37, 100, 163, 330]
+
+
+@pytest.fixture
+def background(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluations, "in_background", lambda device: True)
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.usefixtures("background")
+def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> None:
+    config = tiny(**VARIANTS[variant])
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    assert train_in_pieces(config, whole, []) == []
+    assert train_in_pieces(config, pieces, STOPS) == []
+    assert different(whole, pieces) == []
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_is_the_run_with_evaluations_in_the_loop_in_another_order(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny(**VARIANTS[variant])
+    train_in_pieces(config, tmp_path / "loop", [])
+    monkeypatch.setattr(evaluations, "in_background", lambda device: True)
+    train_in_pieces(config, tmp_path / "background", [])
+    assert different(tmp_path / "loop", tmp_path / "background") == ["metrics"]
+    first, second = records(tmp_path / "loop"), records(tmp_path / "background")
+    for kind in ("train", "evaluation"):
+        assert [r for r in first if r["kind"] == kind] == [r for r in second if r["kind"] == kind]
+
+
+@pytest.mark.usefixtures("background")
+def test_results_are_written_when_the_next_evaluation_is_due(tmp_path: Path) -> None:
+    train_in_pieces(tiny(), tmp_path / "run", [])
+    order = [(record["kind"][0], record["step"]) for record in records(tmp_path / "run")]
+    assert order == [
+        ("t", 70), ("t", 140), ("e", 0), ("t", 210), ("t", 280), ("e", 150), ("t", 350),
+        ("t", 420), ("e", 300), ("t", 490), ("t", 560), ("e", 450), ("e", 600),
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("background")
+def test_a_checkpoint_does_not_wait_and_holds_what_is_under_way(tmp_path: Path) -> None:
+    """The evaluator never comes back from its first step; a checkpoint is written still."""
+    task = {"id": "stuck_task:Stuck-v0"}
+    (tmp_path / "stuck_task.py").write_text(STUCK)
+    sys.path.insert(0, str(tmp_path))
+    config = tiny(environment=task, evaluation={"every": 5_000}, seeds=2)
+    with prepared(config, create(config, tmp_path / "run"), None) as training:
+        while training.step < 100:
+            if training.step == 0:
+                training.evaluate()
+            training.advance()
+        training.save()
+    sys.path.remove(str(tmp_path))
+    checkpoint = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=config.agent_seeds))
+    assert checkpoint is not None
+    assert checkpoint.facts["evaluating"] == 0
+    held = {name for name in checkpoint.tensors if name.startswith("evaluation/")}
+    assert len(held) == 2 * 6
+    assert "evaluation/1.actor.layer_3.bias" in held
+    assert records(tmp_path / "run") == []
+
+
+STUCK = """
+import time
+import gymnasium as gym
+from gymnasium.envs.classic_control import PendulumEnv
+import sys
+
+
+class Stuck(PendulumEnv):
+    def step(self, action):
+        while "td3.evaluator" in sys.orig_argv:
+            time.sleep(0.01)
+        return super().step(action)
+
+
+gym.register("Stuck-v0", entry_point="stuck_task:Stuck")
+"""
+
+
+@pytest.mark.usefixtures("background")
+def test_a_finished_run_has_nothing_under_way(tmp_path: Path) -> None:
+    train_in_pieces(tiny(loop={"steps": 220}), tmp_path / "run", [])
+    checkpoint = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=0))
+    assert checkpoint is not None
+    assert checkpoint.facts["evaluating"] is None
+    assert not any(name.startswith("evaluation/") for name in checkpoint.tensors)
+    assert [r["step"] for r in records(tmp_path / "run") if r["kind"] == "evaluation"] == [
+        0, 150, 220,
+    ]  # fmt: skip
+
+
+def test_a_run_may_move_from_the_background_into_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run begun on a GPU and resumed without one: nothing that was under way is lost."""
+    config = tiny(seeds=3)
+    train_in_pieces(config, tmp_path / "loop", [])
+    create(config, tmp_path / "moved")
+    for piece, (stop, elsewhere) in enumerate([(170, True), (250, False), (600, False)]):
+        monkeypatch.setattr(evaluations, "in_background", lambda device, here=elsewhere: here)
+        request = StopAt(stop)
+        with prepared(config, tmp_path / "moved", None) as training:
+            training.on_step = request
+            if piece:
+                assert training.restore() == []
+                assert (training.step, training.evaluations.step) == ([170, 250][piece - 1], 150)
+            training.loop(request)
+    assert different(tmp_path / "loop", tmp_path / "moved") == ["metrics"]
+    first, second = records(tmp_path / "loop"), records(tmp_path / "moved")
+    key = lambda record: (record["step"], record["kind"], record["agent"])  # noqa: E731
+    assert sorted(first, key=key) == sorted(second, key=key)
+
+
+@pytest.mark.usefixtures("background")
+def test_a_stop_waits_for_the_results_but_saves_before(tmp_path: Path) -> None:
+    config = tiny()
+    request = StopAt(170)
+    with prepared(config, create(config, tmp_path / "run"), None) as training:
+        training.on_step = request
+        training.loop(request)
+    assert [r["step"] for r in records(tmp_path / "run") if r["kind"] == "evaluation"] == [0, 150]
+    checkpoint = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=0))
+    assert checkpoint is not None
+    assert (checkpoint.step, checkpoint.facts["evaluating"]) == (170, 150)
+    told = (tmp_path / "run" / "metrics.jsonl").read_bytes()[: checkpoint.facts["metrics_bytes"]]
+    assert b'"step": 150' not in told
+
+
+@pytest.mark.usefixtures("background")
+def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> None:
+    config = tiny()
+    train_in_pieces(config, tmp_path / "whole", [])
+    with prepared(config, create(config, tmp_path / "killed"), None) as training:
+        background = training.evaluations
+        assert isinstance(background, evaluations.Background)
+
+        def kill(step: int) -> None:
+            if step == 290:
+                os.kill(background.links[0].process.pid, signal.SIGKILL)
+
+        training.on_step = kill
+        with pytest.raises(RunStopped, match=r"^Evaluator 0 was killed by signal 9$"):
+            training.loop(StopRequest())
+        assert training.step == 450
+    with prepared(config, tmp_path / "killed", None) as training:
+        assert training.restore() == []
+        training.loop(StopRequest())
+    assert different(tmp_path / "whole", tmp_path / "killed") == []
+
+
+ELSEWHERE = """
+import sys
+from td3 import evaluations
+from td3.cli import main
+evaluations.in_background = lambda device: True
+sys.exit(main())
+"""
+
+
+def begun(*words: str) -> "subprocess.Popen[bytes]":
+    """A command with evaluations in the background, in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", ELSEWHERE, *words, "--quiet"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def wait_for_checkpoint(folder: Path, process: "subprocess.Popen[bytes]") -> None:
+    limit = time.monotonic() + 60
+    while not list((folder / "checkpoints").glob("[0-9]*")):
+        assert time.monotonic() < limit
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+def test_kill_nine_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny(
+        environment={"id": "HalfCheetah-v5"}, loop={"steps": 1500}, checkpoint={"every": 20},
+        seeds=3,
+    )  # fmt: skip
+    with monkeypatch.context() as patched:
+        patched.setattr(evaluations, "in_background", lambda device: True)
+        train_in_pieces(config, tmp_path / "whole", [])
+    killed = tmp_path / "killed"
+    rng = random.Random(5)
+    process = begun("train", *flags(config), "--run", str(killed))
+    wait_for_checkpoint(killed, process)
+    for _ in range(4):
+        time.sleep(rng.uniform(0.1, 3.5))
+        process.kill()
+        process.communicate()
+        process = begun("resume", str(killed))
+    _, problem = process.communicate()
+    assert process.returncode in (0, 2), problem.decode()
+    if process.returncode == 2:  # the last kill came after the last step
+        assert b"is finished" in problem
+    assert different(tmp_path / "whole", killed) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_the_whole_group_still_gets_the_results(number: int, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    config = tiny(loop={"steps": 500_000}, evaluation={"every": 100_000, "episodes": 10}, seeds=3)
+    process = begun("train", *flags(config), "--run", str(folder))
+    wait_for_checkpoint(folder, process)
+    listed = Path(f"/proc/{process.pid}/task").glob("*/children")
+    children = [int(word) for path in listed for word in path.read_text().split()]
+    os.killpg(process.pid, number)
+    _, problem = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, problem.decode()
+    assert b"Traceback" not in problem
+    found = [record for record in records(folder) if record["kind"] == "evaluation"]
+    assert [(record["step"], record["agent"]) for record in found] == [(0, 0), (0, 1), (0, 2)]
+    assert len(children) >= 1
+    assert not any(Path(f"/proc/{child}").exists() for child in children)

@@ -1,0 +1,265 @@
+"""Evaluations in other processes: the numbers of this one, and no process that is lost or left."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+import worker_tasks
+
+from td3 import evaluations
+from td3.agent import TD3
+from td3.config import Config, from_dict
+from td3.environments import Environment
+from td3.errors import RunStopped
+from td3.evaluation import episode_seeds, evaluate
+from td3.evaluations import Background, InLoop, make_evaluations
+from td3.policy import policy_tensors
+
+TASK = "worker_tasks:Counting-v0"
+
+
+def config_of(task: str = "Pendulum-v1", seeds: int = 1, **tables: Any) -> Config:
+    environment = {"id": task, **tables.pop("environment", {})}
+    return from_dict({"environment": environment, "seeds": seeds, "device": "cpu", **tables})
+
+
+def agents(config: Config, **changes: Any) -> TD3:
+    environment = Environment(config.environment)
+    environment.close()
+    dims = environment.task.state_dim, environment.task.action_dim
+    return TD3(*dims, hidden_sizes=(24, 16), seed=config.agent_seeds, **changes)
+
+
+@contextmanager
+def background(config: Config, agent: TD3, processes: int = 2) -> Iterator[Background]:
+    task = Environment(config.environment).task
+    made = Background(agent, config, task, processes)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize(
+    ("task", "normalize", "max_steps"),
+    [("Pendulum-v1", False, 10_000), ("HalfCheetah-v5", True, 150), ("BipedalWalker-v3", True, 90)],
+)
+def test_another_process_finds_what_this_one_does(
+    task: str, normalize: bool, max_steps: int
+) -> None:
+    config = config_of(task, 3, evaluation={"episodes": 2, "max_steps": max_steps})
+    agent = agents(config, normalize_observations=normalize)
+    if agent.normalizer:
+        for _ in range(20):
+            states = np.random.default_rng(3).standard_normal((3, agent.state_dim))
+            agent.normalizer.observe(np.arange(3), states.astype(np.float32))
+    with background(config, agent) as evaluations:
+        evaluations.begin(7, [0, 1, 2])
+        expected = [
+            evaluate(
+                agent.member(k).act, config.environment, [episode_seeds(k, 2)], max_steps=max_steps
+            )
+            for k in range(3)
+        ]
+        before = policy_tensors(agent)
+        with torch.no_grad():  # training goes on
+            agent.actor.flat.normal_()
+        results = evaluations.results()
+        assert evaluations.results() == []
+    assert [(result.step, result.agent) for result in results] == [(7, 0), (7, 1), (7, 2)]
+    for result, alone, policy in zip(results, expected, before, strict=True):
+        assert result.found.returns.dtype == alone.returns.dtype
+        assert result.found.returns.tobytes() == alone.returns.tobytes()
+        assert result.found.lengths.tobytes() == alone.lengths.tobytes()
+        assert result.policy.keys() == policy.keys()
+        assert all(torch.equal(result.policy[name], policy[name]) for name in policy)
+    assert len({float(result.found.returns.mean()) for result in results}) == 3
+
+
+@pytest.mark.parametrize("kind", ["loop", "background"])
+def test_only_those_asked_for_are_evaluated(kind: str) -> None:
+    config = config_of(TASK, 4, evaluation={"episodes": 3})
+    agent = agents(config)
+    with background(config, agent) as other:
+        evaluations = other if kind == "background" else InLoop(agent, config, task_of(config))
+        evaluations.begin(5, [1, 3])
+        assert {key.partition(".")[0] for key in evaluations.tensors()} == {"1", "3"}
+        assert [result.agent for result in evaluations.results()] == [1, 3]
+        assert evaluations.tensors() == {}
+        assert evaluations.step is None
+
+
+def task_of(config: Config) -> Any:
+    return Environment(config.environment).task
+
+
+def test_what_was_under_way_is_begun_again_here_or_elsewhere() -> None:
+    """From the policies as they were, though the agents have learnt since."""
+    config = config_of(seeds=12, evaluation={"episodes": 1})
+    agent = agents(config)
+    found = []
+    with background(config, agent) as first, background(config, agent) as second:
+        first.begin(5, range(12))
+        saved = first.tensors()
+        found.append(first.results())
+        with torch.no_grad():
+            agent.actor.flat.zero_()
+        for other in (second, InLoop(agent, config, task_of(config))):
+            other.restore(5, dict(sorted(saved.items())))
+            assert other.step == 5
+            assert other.tensors().keys() == saved.keys()
+            found.append(other.results())
+    told = [[(r.step, r.agent, r.found.returns.tolist()) for r in results] for results in found]
+    assert told[0] == told[1] == told[2]
+    assert [agent for _, agent, _ in told[0]] == list(range(12))
+
+
+def test_more_agents_than_processes_are_taken_in_turn() -> None:
+    config = config_of(TASK, 7, evaluation={"episodes": 2})
+    with background(config, agents(config), processes=2) as evaluations:
+        for step in (0, 10, 20):
+            evaluations.begin(step, range(7))
+            assert [result.step for result in evaluations.results()] == [step] * 7
+        assert len(evaluations.links) == 2
+        pids = [link.process.pid for link in evaluations.links]
+        assert [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids] == [19, 19]
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_a_killed_evaluator_is_named(stuck: bool) -> None:
+    kwargs = {"trouble": "stuck", "at": 1} if stuck else {}
+    config = config_of(TASK, 3, environment={"kwargs": kwargs}, evaluation={"episodes": 1})
+    with background(config, agents(config), processes=1) as evaluations:
+        evaluations.begin(0, [0, 1, 2])
+        if not stuck:
+            evaluations.results()
+        os.kill(evaluations.links[0].process.pid, signal.SIGKILL)
+        if not stuck:
+            evaluations.begin(10, [0, 1, 2])
+        with pytest.raises(RunStopped) as caught:
+            evaluations.results()
+    assert str(caught.value) == "Evaluator 0 was killed by signal 9"
+
+
+@pytest.mark.parametrize("trouble", ["raise", "nan", "exit"])
+def test_trouble_in_an_episode_is_told(trouble: str) -> None:
+    kwargs = {"trouble": trouble, "at": 9}
+    config = config_of(TASK, 2, environment={"kwargs": kwargs}, evaluation={"episodes": 2})
+    agent = agents(config)
+    with background(config, agent) as evaluations:
+        evaluations.begin(0, [0, 1])
+        with pytest.raises(RunStopped) as caught:
+            evaluations.results()
+    said = str(caught.value)
+    if trouble == "exit":
+        assert said in [f"Evaluator {number} ended with exit code 3" for number in (0, 1)]
+    else:
+        with pytest.raises(RunStopped) as here:
+            evaluate(agent.act, config.environment, [[1, 2], [3, 4]])
+        assert said == str(here.value)
+        assert "Traceback" in str(caught.value.__cause__)
+
+
+def test_nothing_is_left_of_closed_evaluators() -> None:
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    config = config_of(TASK, 2, environment={"kwargs": {"trouble": "stuck"}})
+    with background(config, agents(config)) as evaluations:
+        evaluations.begin(0, [0, 1])
+        processes = [link.process for link in evaluations.links]
+        start = time.monotonic()
+    assert time.monotonic() - start < 4  # does not wait for the episodes
+    assert [process.returncode for process in processes] == [-9, -9]
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_who_never_evaluates_starts_no_process() -> None:
+    config = config_of(TASK)
+    with background(config, agents(config)) as evaluations:
+        assert evaluations.links == []
+
+
+ORPHANS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_evaluations import TASK, agents, background, config_of
+import time
+config = config_of(TASK, 2, environment={"kwargs": {"trouble": "stuck"}})
+with background(config, agents(config)) as evaluations:
+    evaluations.begin(0, [0, 1])
+    print(*[link.process.pid for link in evaluations.links], flush=True)
+    time.sleep(60)
+"""
+
+
+def test_evaluators_end_with_a_killed_parent() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", ORPHANS, str(Path(__file__).parent)], stdout=subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    numbers = [int(word) for word in parent.stdout.readline().split()]
+    assert len(numbers) == 2
+    parent.kill()
+    parent.communicate()
+    limit = time.monotonic() + 30
+    while any(running(number) for number in numbers):
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def running(number: int) -> bool:
+    try:
+        status = Path(f"/proc/{number}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_only_a_gpu_has_evaluations_in_the_background() -> None:
+    assert evaluations.in_background(torch.device("cuda", 0))
+    assert not evaluations.in_background(torch.device("cpu"))
+    config = config_of(TASK)
+    assert not make_evaluations(agents(config), config, task_of(config), workers=0).background
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "seeds", "expected"),
+    [
+        (16, 10, 10, 5),
+        (16, 0, 10, 10),
+        (16, 15, 10, 1),
+        (2, 0, 10, 1),
+        (1, 0, 10, 1),
+        (16, 0, 1, 1),
+    ],
+)
+def test_evaluators_take_the_cores_that_are_left(
+    cores: int, workers: int, seeds: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluations, "usable_cores", lambda: cores)
+    monkeypatch.setattr(evaluations, "in_background", lambda device: True)
+    config = config_of(TASK, seeds)
+    made = make_evaluations(agents(config), config, task_of(config), workers)
+    assert isinstance(made, Background)
+    assert made.processes == expected
+    made.close()
+
+
+def test_a_task_that_only_this_process_has_is_evaluated_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(evaluations, "in_background", lambda device: True)
+    gym.register("OnlyHere-v0", entry_point=worker_tasks.Counting)
+    config = config_of("OnlyHere-v0")
+    assert not make_evaluations(agents(config), config, task_of(config), workers=0).background
