@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from td3.config import EnvironmentConfig
 from td3.environments import Environment, Task
 from td3.errors import RunStopped
-from td3.replay import row_width
 from td3.seeding import Stream
 
 Arrays = dict[str, NDArray[Any]]
@@ -286,7 +285,7 @@ class Collector:
         states, actions = self.sent
         steps = self.environments.receive()
         state_dim, action_dim = self.widths
-        rows = np.empty((len(states), row_width(state_dim, action_dim)), dtype=np.float32)
+        rows = np.empty((len(states), 2 * state_dim + action_dim + 2), dtype=np.float32)
         rows[:, :state_dim], rows[:, state_dim : 2 * state_dim] = states, steps.next_states
         rows[:, 2 * state_dim : -2], rows[:, -1] = actions, steps.terminated
         with np.errstate(over="ignore"):
