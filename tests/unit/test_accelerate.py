@@ -6,6 +6,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from td3.accelerate import accelerate, threads, workspace
 from td3.accelerate.kernels import Pool, calls_for
 from td3.accelerate.plan import Plan
 from td3.accelerate.trace import inputs_of, state_of, trace
-from td3.accelerate.workspace import Workspace
+from td3.accelerate.workspace import Acting, Workspace
 from td3.agent import TD3
 from td3.config import from_dict
 from td3.launch import prepared, resume, train
@@ -283,3 +284,17 @@ def test_a_run_may_be_eager(tmp_path: Path, update: str) -> None:
             if execution == "auto":
                 plans = [len(workspace_of(agent).plans) for agent in agents]
                 assert plans == ([2, 0, 0] if update == "step" else [0, 2, 2])
+
+
+@pytest.mark.parametrize("agents", [1, 3])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_acting_is_planned_too(agents: int, normalised: bool) -> None:
+    agent = TD3(5, 2, 2.0, seed=range(agents), normalize_observations=normalised)
+    states = torch.randn(agents, 4, 5)
+    act = Acting(agent, states)
+    for _ in range(3):
+        assert torch.equal(act(states), agent.act(states))
+        agent.actor.flat.data.mul_(1.1)  # as an update does
+        states = states + 1
+        if agent.normalizer:
+            agent.normalizer.observe(np.arange(agents), np.ones((agents, 5)))

@@ -3,9 +3,11 @@
 from importlib.util import find_spec
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from td3.accelerate.workspace import Workspace
+from td3.accelerate.workspace import Acting, Workspace
 from td3.agent import TD3
 from td3.learner import Learner
 from td3.metrics import Interval
@@ -32,6 +34,16 @@ class Planned(Learner):
     ) -> None:
         super().__init__(accelerate(agent), replay, interval, population)
         self.members: dict[int, TD3] = {}
+        self.acting: Acting | None = None
+        # Moments of units that no longer learn fade into denormal numbers, which a CPU computes
+        # many times more slowly than zero.
+        torch.set_flush_denormal(True)
+
+    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
+        if self.acting is None:
+            self.acting = Acting(self.agent, given)
+        return self.acting(given).flatten(0, 1).numpy()
 
     def member(self, agent: int) -> TD3:
         if agent not in self.members:

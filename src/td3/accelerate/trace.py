@@ -82,6 +82,21 @@ def trace(
     return graph
 
 
+def trace_acting(agent: TD3, states: Tensor) -> fx.GraphModule:
+    """`agent.act` as a function of the list `acting_inputs(…)`."""
+
+    def act(inputs: Sequence[Tensor]) -> list[Tensor]:
+        *given, states = inputs
+        return [type(agent).act(agent_on(agent, iter(given)), states)]
+
+    graph: fx.GraphModule = make_fx(act)(acting_inputs(agent, states))
+    return graph
+
+
+def acting_inputs(agent: TD3, states: Tensor) -> list[Tensor]:
+    return [*state_of(agent), *constants_of(agent), *rates_of(agent), states]
+
+
 def agent_on(agent: TD3, given: Iterator[Tensor]) -> TD3:
     """A copy of the agent whose numbers are the given ones."""
     copied = copy.copy(agent)

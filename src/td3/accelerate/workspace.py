@@ -7,7 +7,15 @@ from torch import Tensor
 
 from td3.accelerate.kernels import Pool
 from td3.accelerate.plan import Plan
-from td3.accelerate.trace import Settings, constants_of, inputs_of, state_of, trace
+from td3.accelerate.trace import (
+    Settings,
+    acting_inputs,
+    constants_of,
+    inputs_of,
+    state_of,
+    trace,
+    trace_acting,
+)
 from td3.agent import TD3, Diagnostics
 from td3.optimizer import Adam
 from td3.replay import Batch
@@ -88,6 +96,22 @@ class Workspace:
             group = optimizer.param_groups[0]
             found += [optimizer.mean.data_ptr(), group["betas"], group["eps"]]
         return found
+
+
+class Acting:
+    """Does what `TD3.act` does, for as many states as it was made for."""
+
+    @torch.no_grad()
+    def __init__(self, agent: TD3, states: Tensor) -> None:
+        self.states = states.clone()
+        graph = trace_acting(agent, self.states)
+        self.plan = Plan(graph.graph, acting_inputs(agent, self.states), Pool())
+
+    @torch.no_grad()
+    def __call__(self, states: Tensor) -> Tensor:
+        self.states.copy_(states)
+        (actions,) = self.plan()
+        return actions
 
 
 def fuse_adam(agent: TD3) -> None:
