@@ -30,46 +30,54 @@ class Draws:
         self.buffers = list(zip(uniform, normal, strict=True))
         self.pool = ThreadPoolExecutor(threads, "td3-draws")
         self.turn = 0
+        """The buffer that is drawn into, or will be next."""
         self.pending: list[Future[None]] = []
         self.before: list[dict[str, Any]] = []
-        """Where the streams stood before the block in use."""
-        self.next_before: list[dict[str, Any]] = []
-
-    def block(self) -> int:
-        """Wait for the next block; returns which buffer holds it."""
-        if not self.pending:
-            self.begin()
-        for drawn in self.pending:
-            drawn.result()
-        ready, self.before = self.turn, self.next_before
-        self.turn = (self.turn + 1) % len(self.buffers)
-        self.pending = []
-        return ready
+        """Where the streams stood before what is being drawn."""
+        self.taken: list[list[dict[str, Any]]] = []
+        """Where they stood before each block that was taken and not yet finished."""
 
     def begin(self) -> None:
-        """Start to draw the next block, into the buffer whose turn it is."""
-        self.next_before = [stream_state(stream) for stream in self.streams]
+        """Start to draw the next block."""
+        self.before = [stream_state(stream) for stream in self.streams]
         uniform, normal = self.buffers[self.turn]
         self.pending = [
             self.pool.submit(self.draw, agent, uniform[agent], normal[agent])
             for agent in range(self.agents)
         ]
 
-    def draw(self, agent: int, uniform: NDArray[np.float64], normal: NDArray[np.float32]) -> None:
-        self.streams[agent].random(out=uniform)
-        self.streams[self.agents + agent].standard_normal(out=normal, dtype=np.float32)
+    def take(self) -> int:
+        """Wait for the next block; returns which buffer holds it."""
+        if not self.pending:
+            self.begin()
+        for drawn in self.pending:
+            drawn.result()
+        ready, self.pending = self.turn, []
+        self.taken.append(self.before)
+        self.turn = (self.turn + 1) % len(self.buffers)
+        return ready
+
+    def finish(self) -> None:
+        """The oldest block that was taken has been used up."""
+        self.taken.pop(0)
 
     def rewind(self, used: int) -> None:
-        """Put the streams to where `used` updates of the block in use have left them."""
+        """Put the streams to where `used` updates of the oldest block taken have left them."""
         wait(self.pending)
+        drawn = [*self.taken, *([self.before] if self.pending else [])]
         self.pending = []
-        for stream, state in zip(self.streams, self.before, strict=False):
-            restore_stream(stream, state)
-        if self.before:
+        if drawn:
+            for stream, state in zip(self.streams, drawn[0], strict=True):
+                restore_stream(stream, state)
+        if self.taken:
             uniform, normal = self.buffers[self.turn]
             for agent in range(self.agents):
                 self.draw(agent, uniform[agent, :used], normal[agent, :used])
-        self.before = []
+        self.taken = []
+
+    def draw(self, agent: int, uniform: NDArray[np.float64], normal: NDArray[np.float32]) -> None:
+        self.streams[agent].random(out=uniform)
+        self.streams[self.agents + agent].standard_normal(out=normal, dtype=np.float32)
 
     def close(self) -> None:
         self.pool.shutdown()

@@ -52,3 +52,6 @@ class Learner:
     def streams(self) -> dict[str, list[Stream]]:
         """The streams that learning draws from, where they stand."""
         return {"replay": self.replay.streams, "smooth": self.agent.smooth}
+
+    def close(self) -> None:
+        """Let go of threads, where there are any."""

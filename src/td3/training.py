@@ -309,6 +309,7 @@ class Training:
         ]
 
     def close(self) -> None:
+        self.learner.close()
         self.evaluations.close()
         self.environments.close()
         self.metrics.close()

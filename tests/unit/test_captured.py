@@ -1,13 +1,14 @@
 """The learner for a GPU, with a graph that is only a function called again: all but the device."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from td3.accelerate import captured
+from td3.accelerate import captured, sending
 from td3.accelerate.captured import Captured
 from td3.agent import TD3
 from td3.config import Config, from_dict
@@ -32,6 +33,8 @@ class Pretended:
 
     def record(self) -> None: ...
 
+    def wait(self) -> None: ...
+
     def synchronize(self) -> None: ...
 
 
@@ -46,8 +49,11 @@ def _no_gpu_needed(monkeypatch: pytest.MonkeyPatch) -> None:
         return torch.zeros(shape, dtype=dtype)
 
     monkeypatch.setattr(captured, "Graph", pretend)
-    monkeypatch.setattr(captured, "pinned", pageable)
+    for module in (captured, sending):
+        monkeypatch.setattr(module, "pinned", pageable)
     monkeypatch.setattr(torch.cuda, "Event", Pretended)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: None)
 
 

@@ -16,17 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from td3.accelerate.sending import AHEAD, Fetching, Sending, at_hand, pinned
 from td3.accelerate.trace import Prepare, inputs_of, trace
 from td3.agent import TD3
-from td3.cores import usable_cores
-from td3.draws import Draws
 from td3.learner import Learner
 from td3.metrics import Interval
 from td3.population import Population
 from td3.replay import Batch, ReplayBuffer
 from td3.seeding import Stream
-
-AHEAD = 32  # updates per block of random numbers
 
 
 class Captured(Learner):
@@ -87,9 +84,17 @@ class Captured(Learner):
             fuse(agent)
 
     def streams(self) -> dict[str, list[Stream]]:
-        for updating in [*self.alone.values(), *([self.updating] if self.updating else [])]:
-            updating.rewind()
+        for updating in self.all_updating:
+            updating.sending.rewind()
         return super().streams()
+
+    def close(self) -> None:
+        for updating in self.all_updating:
+            updating.sending.draws.close()
+
+    @property
+    def all_updating(self) -> list["Updating"]:
+        return [*self.alone.values(), *([self.updating] if self.updating else [])]
 
 
 def prepared_copy(agent: TD3, prepare: Prepare) -> TD3:
@@ -176,21 +181,11 @@ class Updating:
         self.agent, self.replay, self.interval = agent, replay, interval
         settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
         self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
-        shapes = (agent.agents, AHEAD, batch), (agent.agents, AHEAD, batch, agent.action_dim)
-        self.uniform = [pinned(*shapes[0], dtype=torch.float64) for _ in range(2)]
-        self.normal = [pinned(*shapes[1]) for _ in range(2)]
-        self.copied = [torch.cuda.Event() for _ in range(2)]
-        self.draws = Draws(
-            replay.streams, agent.smooth, [u.numpy() for u in self.uniform],
-            [n.numpy() for n in self.normal], threads=min(8, usable_cores(), agent.agents),
-        )  # fmt: skip
-        self.block, self.used = 0, AHEAD  # of the block on the device: there is none yet
+        self.sending = Sending(agent, replay, batch)
         self.sizes = pinned(agent.agents, 1, dtype=torch.int64)
         self.sized = torch.cuda.Event()
         self.given = {
-            "uniform": torch.zeros(shapes[0], dtype=torch.float64, device=agent.device),
-            "normal": torch.zeros(shapes[1], device=agent.device),
-            "position": torch.zeros(1, dtype=torch.int64, device=agent.device),
+            **self.sending.given,
             "sizes": torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device),
         }
         assert replay.rows is not None
@@ -209,7 +204,7 @@ class Updating:
     ) -> "Graph":
         agent, replay, sums = self.agent, self.replay, self.interval.sums
         parts = self.picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-        noise = torch.zeros_like(self.given["normal"][:, 0])
+        noise = at_hand(self.given, "normal")
         update = trace(agent, Batch(*parts), noise, settings, delayed, prepare)
         tensors = inputs_of(agent, Batch(*parts), noise, settings)[: -len(Batch._fields) - 1]
 
@@ -217,10 +212,9 @@ class Updating:
             tensors: list[Tensor], picked: Tensor, sums: Tensor, given: dict[str, Tensor]
         ) -> None:
             parts = picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-            normal = given["normal"].index_select(1, given["position"]).squeeze(1)
-            seen = update([*tensors, *parts, normal])
+            seen = update([*tensors, *parts, at_hand(given, "normal")])
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
-            given["position"] += 1
+            given["position"].add_(1).remainder_(2 * AHEAD)
 
         arguments = (tensors, self.picked, sums, self.given)
         trial = cloned(arguments)
@@ -236,7 +230,6 @@ class Updating:
 
         def try_out() -> None:
             self.sample()
-            trial[-1]["position"].zero_()
             function(*trial)
 
         with torch.no_grad():
@@ -248,8 +241,7 @@ class Updating:
             return
         assert self.replay.rows is not None
         given = self.given
-        uniform = given["uniform"].index_select(1, given["position"]).squeeze(1)
-        places = (uniform * given["sizes"]).long() + self.offsets
+        places = (at_hand(given, "uniform") * given["sizes"]).long() + self.offsets
         rows = self.replay.rows.flatten(0, 1)
         torch.index_select(rows, 0, places.flatten(), out=self.picked)
 
@@ -257,13 +249,11 @@ class Updating:
         agent, counts = self.agent, self.interval.counts
         self.tell_sizes()
         for _ in range(updates):
-            if self.used == AHEAD:
-                self.next_block()
+            self.sending.advance()
             if self.fetching:
-                self.fetching(self.uniform[self.block].numpy()[:, self.used])
+                self.fetching(self.sending.uniform_at_hand)
             delayed = agent.due(self.policy_freq)
             self.graphs[delayed].replay()
-            self.used += 1
             agent.updates += 1
             counts[:, : 3 if delayed else 2] += 1
 
@@ -275,45 +265,6 @@ class Updating:
             self.sizes.numpy()[:] = sizes
             self.given["sizes"].copy_(self.sizes, non_blocking=True)
             self.sized.record()
-
-    def next_block(self) -> None:
-        """Send the next random numbers, and have the ones after them drawn meanwhile."""
-        self.block = ready = self.draws.block()
-        self.given["uniform"].copy_(self.uniform[ready], non_blocking=True)
-        self.given["normal"].copy_(self.normal[ready], non_blocking=True)
-        self.given["position"].zero_()
-        self.copied[ready].record()
-        self.copied[self.draws.turn].synchronize()  # sent long ago, unless the host ran far ahead
-        self.draws.begin()
-        self.used = 0
-
-    def rewind(self) -> None:
-        """Put the streams to where the updates so far have left them."""
-        torch.cuda.synchronize(self.agent.device)
-        self.draws.rewind(self.used)
-        self.used = AHEAD
-
-
-class Fetching:
-    """Batches from a ring that stayed in host memory."""
-
-    def __init__(self, replay: ReplayBuffer, picked: Tensor) -> None:
-        self.replay, self.picked = replay, picked
-        self.buffers = [pinned(*picked.shape) for _ in range(2)]
-        self.sent = [torch.cuda.Event() for _ in range(2)]
-        self.turn = 0
-
-    def __call__(self, uniform: NDArray[np.float64]) -> None:
-        self.turn = 1 - self.turn
-        self.sent[self.turn].synchronize()
-        places = (uniform * self.replay.sizes[:, None]).astype(np.int64)
-        rows = self.replay.gather_rows(places, out=self.buffers[self.turn])
-        self.picked.copy_(rows, non_blocking=True)
-        self.sent[self.turn].record()
-
-
-def pinned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.zeros(shape, dtype=dtype).pin_memory()
 
 
 def cloned(tensors: Any) -> Any:

@@ -1,0 +1,118 @@
+"""What the device needs from the host during training, sent while it works: numbers and batches."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from td3.agent import TD3
+from td3.cores import usable_cores
+from td3.draws import Draws
+from td3.replay import ReplayBuffer
+
+AHEAD = 32  # updates per block of random numbers
+
+
+class Sending:
+    """Random numbers on their way to the device, where two blocks of AHEAD updates have room.
+
+    While one is used, the next is sent beside the updates, and the one after that is drawn.
+    """
+
+    def __init__(self, agent: TD3, replay: ReplayBuffer, batch: int) -> None:
+        shape, device = (agent.agents, AHEAD, batch), agent.device
+        self.uniform = [pinned(*shape, dtype=torch.float64) for _ in range(3)]
+        self.normal = [pinned(*shape, agent.action_dim) for _ in range(3)]
+        self.copied = [torch.cuda.Event() for _ in range(3)]
+        self.draws = Draws(
+            replay.streams, agent.smooth, [u.numpy() for u in self.uniform],
+            [n.numpy() for n in self.normal], threads=min(8, usable_cores(), agent.agents),
+        )  # fmt: skip
+        self.given = {
+            "uniform": torch.zeros(2, *shape, dtype=torch.float64, device=device),
+            "normal": torch.zeros(2, *shape, agent.action_dim, dtype=agent.dtype, device=device),
+            "position": torch.zeros(1, dtype=torch.int64, device=device),
+        }
+        self.stream = torch.cuda.Stream()
+        self.free, self.ready = ([torch.cuda.Event() for _ in range(2)] for _ in range(2))
+        self.device = device
+        self.reset()
+
+    def reset(self) -> None:
+        self.used, self.half = AHEAD, 1  # as if the second half had just been used up
+        self.sent: list[int] = []
+        """Which buffers the blocks on the device came from, the one in use first."""
+        self.given["position"].zero_()
+
+    def advance(self) -> None:
+        """See to it that the numbers of the next update are there when it runs."""
+        if self.used == AHEAD:
+            self.turn_over()
+        elif self.used == AHEAD // 2:  # the block after this one has been drawn by now
+            self.send()
+        self.used += 1
+
+    def turn_over(self) -> None:
+        """Leave the block that is used up for the next."""
+        if self.sent:
+            self.free[self.half].record()
+            self.sent.pop(0)
+            self.draws.finish()
+        if not self.sent:
+            self.send()
+        self.half, self.used = 1 - self.half, 0
+        self.ready[self.half].wait()
+
+    def send(self) -> None:
+        """Send a block to the other half, and begin to draw the next."""
+        other = 1 - self.half
+        drawn = self.draws.take()
+        with torch.cuda.stream(self.stream):
+            self.free[other].wait()
+            self.given["uniform"][other].copy_(self.uniform[drawn], non_blocking=True)
+            self.given["normal"][other].copy_(self.normal[drawn], non_blocking=True)
+            self.ready[other].record()
+            self.copied[drawn].record()
+        self.sent.append(drawn)
+        self.copied[self.draws.turn].synchronize()  # long ago, unless the host ran far ahead
+        self.draws.begin()
+
+    @property
+    def uniform_at_hand(self) -> NDArray[np.float64]:
+        """The numbers that pick the batch at hand, on the host."""
+        numbers: NDArray[np.float64] = self.uniform[self.sent[0]].numpy()[:, self.used - 1]
+        return numbers
+
+    def rewind(self) -> None:
+        """Put the streams to where the updates so far have left them."""
+        torch.cuda.synchronize(self.device)
+        self.draws.rewind(self.used)
+        self.reset()
+
+
+def at_hand(given: dict[str, Tensor], name: str) -> Tensor:
+    """The random numbers of the update at hand, for each agent."""
+    half, place = given["position"] // AHEAD, given["position"] % AHEAD
+    return given[name][half, :, place].squeeze(0)
+
+
+class Fetching:
+    """Batches from a ring that stayed in host memory."""
+
+    def __init__(self, replay: ReplayBuffer, picked: Tensor) -> None:
+        self.replay, self.picked = replay, picked
+        self.buffers = [pinned(*picked.shape) for _ in range(2)]
+        self.sent = [torch.cuda.Event() for _ in range(2)]
+        self.turn = 0
+
+    def __call__(self, uniform: NDArray[np.float64]) -> None:
+        self.turn = 1 - self.turn
+        self.sent[self.turn].synchronize()
+        places = (uniform * self.replay.sizes[:, None]).astype(np.int64)
+        rows = self.replay.gather_rows(places, out=self.buffers[self.turn])
+        self.picked.copy_(rows, non_blocking=True)
+        self.sent[self.turn].record()
+
+
+def pinned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.zeros(shape, dtype=dtype).pin_memory()
