@@ -291,14 +291,19 @@ class Collector:
         with np.errstate(over="ignore"):
             rows[:, -2] = self.reward_scale * steps.rewards
         kept = self.finite(rows, "its reward is too large to store")
-        lived = steps.real & ~self.frozen[self.owners]
-        self.returns += np.where(lived, steps.rewards, 0)
+        lived = steps.real & ~self.frozen[self.owners] if self.frozen.any() else steps.real
+        self.returns += lived * steps.rewards
         self.lengths += lived
-        over = np.flatnonzero(lived & (steps.terminated | steps.truncated))
-        ended = [
-            Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i])) for i in over
-        ]
-        self.returns[over], self.lengths[over] = 0, 0
+        ended = []
+        over = lived & (steps.terminated | steps.truncated)
+        if over.any():
+            ended = [
+                Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i]))
+                for i in np.flatnonzero(over)
+            ]
+            self.returns[over], self.lengths[over] = 0, 0
+        if steps.real.all():
+            return self.owners, kept, ended
         return self.owners[steps.real], kept[steps.real], ended
 
     def snapshot(self) -> Arrays:

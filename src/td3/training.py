@@ -121,11 +121,12 @@ class Training:
             actions = self.collector.random_actions()
         else:
             chosen = self.learner.act(self.environments.states)
-            self.interval.add_actions(chosen)
             actions = self.collector.explore_around(chosen)
+        self.collector.send(actions, self.step)
+        if not exploring:
+            self.interval.add_actions(chosen)
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, self.environments.states)
-        self.collector.send(actions, self.step)
         if loop.update == "step" and not exploring and self.replay.sizes.min() > 0:
             self.learner.learn(count * loop.updates_per_step)
         owners, rows, ended = self.collector.receive()
