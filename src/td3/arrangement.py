@@ -10,7 +10,6 @@ from td3.config import Config
 from td3.cores import usable_cores
 from td3.environments import Environment
 from td3.errors import RunStopped, UserError
-from td3.integrations.envpool import EnvPool
 from td3.processes import portable_spec
 from td3.seeding import Stream
 from td3.vector import Vectorized
@@ -33,6 +32,8 @@ def arranged(config: Config, streams: list[Stream]) -> Environments:
     """
     environment = config.environment
     if environment.vectorization == "envpool":
+        from td3.integrations.envpool import EnvPool
+
         return EnvPool.make(environment, streams)
     if environment.vectorization not in EXACT:
         return Vectorized.make(environment, streams)

@@ -105,12 +105,12 @@ def bench_update(
     place = check_memory(config, state_dim, action_dim)
     agent, ring = filled_agent(config, state_dim, action_dim, place)
     learner = make_learner(
-        agent, ring, Interval(config.seeds, device), Population(config, device), config.execution,
+        agent, ring, Interval(config.agents, device), Population(config, device), config.execution,
         config.precision,
     )  # fmt: skip
     settings = config.agent
     products = update_products(
-        state_dim, action_dim, settings.hidden_sizes, settings.batch_size, config.seeds
+        state_dim, action_dim, settings.hidden_sizes, settings.batch_size, config.agents
     )
     multiplier = Multiplier(products, device)
     policy_freq = settings.policy_freq
@@ -131,7 +131,7 @@ def bench_update(
         "action_dim": action_dim,
         "megaflop_per_update": flop / 1e6,
     }
-    figures = update_figures(*seconds, flop=flop, agents=config.seeds)
+    figures = update_figures(*seconds, flop=flop, agents=config.agents)
     return Benchmark("update", described, figures, circumstances)
 
 
@@ -165,7 +165,7 @@ def filled_agent(
     ring.allocate(state_dim, action_dim)
     assert ring.rows is not None
     ring.rows.normal_()
-    ring.rows[..., state_dim : state_dim + action_dim].clamp_(-1, 1)
+    ring.rows[..., 2 * state_dim : 2 * state_dim + action_dim].clamp_(-1, 1)
     ring.rows[..., -1].bernoulli_(0.01)
     ring.added[:] = ring.capacity
     return agent, ring
@@ -220,7 +220,7 @@ def bench_throughput(config: Config, rounds: Rounds, tick: Tick = lambda: None) 
     }
     figures = {
         "steps_per_second": Figure("1/s", speeds),
-        "agent_steps_per_second": Figure("1/s", [config.seeds * speed for speed in speeds]),
+        "agent_steps_per_second": Figure("1/s", [config.agents * speed for speed in speeds]),
         "milliseconds_per_step": Figure("ms", [1e3 / speed for speed in speeds]),
         **{f"{part}_share": Figure("%", taken) for part, taken in shares.items()},
     }
@@ -309,6 +309,8 @@ def synchronize(device: torch.device) -> None:
 
 def prepare(config: Config) -> torch.device:
     device = pick_device(config.device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     torch.set_num_threads(max(1, config.threads))
     return device
 
@@ -322,7 +324,7 @@ def describe(config: Config, device: torch.device, rounds: Rounds) -> dict[str, 
     """What was asked for."""
     return {
         "recipe": config.recipe,
-        "agents": config.seeds,
+        "agents": config.agents,
         "hidden_sizes": list(config.agent.hidden_sizes),
         "batch_size": config.agent.batch_size,
         "policy_freq": config.agent.policy_freq,

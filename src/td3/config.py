@@ -256,6 +256,11 @@ def check(config: Config) -> Config:
             f"environment.workers is {config.environment.workers}, but environment.vectorization "
             f"{config.environment.vectorization} has none; use workers."
         )
+    if config.loop.replay_size < config.environment.count:
+        raise UserError(
+            f"loop.replay_size ({config.loop.replay_size}) must hold a transition of each of the "
+            f"{config.environment.count} environments."
+        )
     if config.loop.update == "step" and config.loop.random_steps >= config.loop.steps:
         raise UserError(
             f"loop.random_steps ({config.loop.random_steps}) leaves nothing to learn from in "

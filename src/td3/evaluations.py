@@ -133,7 +133,9 @@ class Background(InLoop):
             for agent, policy in self.policies.items()
         }
 
-    play_again = play
+    def play_again(self) -> None:
+        if self.policies:
+            self.play()
 
     def start(self) -> None:
         facts = {

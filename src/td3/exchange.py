@@ -154,13 +154,16 @@ def shared_file() -> int:
 class Channel:
     """One end of a socket: messages, and a bell, which is an empty message.
 
-    A message follows the counter that announces it. So whatever lies there unannounced is a bell.
+    A message follows the counter that announces it, so what lies there unannounced should be a
+    bell; a message that overtook its counter is kept for whoever will receive it.
     """
 
     HEAD = struct.Struct("=Q")
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
+        self.overtook = 0
+        """The size of a message whose head was heard before anyone asked for it."""
         self.readable = select.poll()
         self.readable.register(end, select.POLLIN)
 
@@ -172,8 +175,9 @@ class Channel:
 
     def receive(self) -> bytes:
         """The next message; EOFError where the other side is gone."""
-        while not (size := self.hear()):
-            pass
+        size, self.overtook = self.overtook, 0
+        while not size:
+            size = self.hear()
         return self.read(size)
 
     def hear(self) -> int:
@@ -194,5 +198,5 @@ class Channel:
 
     def rest(self) -> None:
         """Sleep until the bell rings, or for a moment."""
-        if self.readable.poll(BACKSTOP_MILLISECONDS):
-            self.hear()
+        if not self.overtook and self.readable.poll(BACKSTOP_MILLISECONDS):
+            self.overtook = self.hear()

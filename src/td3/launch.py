@@ -159,6 +159,12 @@ def execute(training: Training, event: str) -> int:
     try:
         with StopRequest() as stop:
             training.loop(stop)
+    except torch.OutOfMemoryError as error:
+        training.run.event("stop", step=training.step, message=str(error))
+        raise RunStopped(
+            "The GPU ran out of memory; train fewer agents at once, or with a smaller "
+            f"--loop.replay-size; all until step {training.saved_at:,} is saved."
+        ) from error
     except (RunStopped, OSError) as error:
         cause = traceback.format_exception(error.__cause__ or error)
         training.run.event("stop", step=training.step, message=str(error), traceback=cause)

@@ -37,7 +37,7 @@ class Population:
         """A setting as the update takes it: one value, or a tensor where the grid varies it."""
         values = self.each(key)
         if key in self.config.grid:
-            return torch.tensor(values, dtype=torch.float32, device=self.device)
+            return torch.tensor(values, dtype=torch.float64, device=self.device)
         return values[0]
 
     @property

@@ -73,12 +73,15 @@ def start_process(module: str, name: str, *descriptors: int) -> Link:
     # Whoever stops the run stops this process, which closes the others once it has saved.
     with shielded(signal.SIGTERM), theirs:
         given = (theirs.fileno(), *descriptors)
-        process = subprocess.Popen(
-            [*command, *map(str, given)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=given,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
+        try:
+            process = subprocess.Popen(
+                [*command, *map(str, given)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=given,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+        except OSError as error:
+            raise RunStopped(f"Cannot start {name}: {error.strerror}") from error
     return Link(name, process, Channel(ours))
 
 

@@ -155,7 +155,7 @@ def measure_update(config: Config, rounds: Rounds) -> dict[str, Figure]:
     figures = bench_update(config, STATE_DIM, ACTION_DIM, rounds).figures
     milliseconds = figures["milliseconds_per_update"].values
     products = figures["products_milliseconds_per_update"].values
-    agents = config.seeds
+    agents = config.agents
     return {
         "updates_per_second": figures["updates_per_second"],
         "agent_updates_per_second": figures["agent_updates_per_second"],

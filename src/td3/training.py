@@ -47,6 +47,8 @@ class Training:
     ) -> None:
         self.config, self.sinks, self.on_step = config, sinks, on_step
         self.device = torch.device(config.device)
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
         torch.set_num_threads(max(1, config.threads))
         self.population = Population(config, self.device)
         self.seeds = config.agent_seeds
@@ -297,7 +299,8 @@ class Training:
         if all(who in EXACT for who in found.get("environment.vectorization", ())):
             found.pop("environment.vectorization", None)
         for key, (old, new) in found.items():
-            if key in SHAPES or key.startswith(("environment.", "grid.")):
+            several = key == "loop.update" and self.agent.agents > 1  # trained unequally often
+            if several or key in SHAPES or key.startswith(("environment.", "grid.")):
                 raise UserError(
                     f"{key} was {old} when {self.run.folder} was saved and is now {new}; "
                     "put it back in config.toml, or start a new run."

@@ -1,5 +1,7 @@
 """How an update is executed: everything here wraps the agent's own `update`."""
 
+import os
+import shutil
 from importlib.util import find_spec
 from typing import Literal
 
@@ -35,9 +37,6 @@ class Planned(Learner):
         super().__init__(accelerate(agent), replay, interval, population)
         self.members: dict[int, TD3] = {}
         self.acting: Acting | None = None
-        # Moments of units that no longer learn fade into denormal numbers, which a CPU computes
-        # many times more slowly than zero.
-        torch.set_flush_denormal(True)
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
@@ -69,5 +68,11 @@ def make_learner(
         return Planned(*parts)
     from td3.accelerate.captured import Captured
 
-    compiled = find_spec("triton") is not None  # Inductor's kernels are written in it too
+    compiled = can_compile()
     return Captured(*parts, compiled=compiled, fused=compiled and precision == "tf32")
+
+
+def can_compile() -> bool:
+    """Whether Triton, in which Inductor writes its kernels too, is here and finds a compiler."""
+    compilers = (os.environ.get("CC", "cc"), "gcc", "clang")
+    return find_spec("triton") is not None and any(map(shutil.which, compilers))

@@ -47,7 +47,7 @@ class Captured(Learner):
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.acting is None:
-            self.acting = Acting(prepared_copy(self.agent, self.prepare), states.shape)
+            self.acting = Acting(self.acting_copy(), states.shape)
         return self.acting(states)
 
     def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
@@ -83,6 +83,17 @@ class Captured(Learner):
 
             fuse(agent)
 
+    def acting_copy(self) -> TD3:
+        """The agent on the same memory, acting by fused kernels without being changed itself."""
+        copied = copy.copy(self.agent)
+        for name in ("actor", "critic", "actor_target", "critic_target"):
+            setattr(copied, name, copy.copy(getattr(self.agent, name)))
+        if self.fused:
+            from td3.accelerate.fused import fuse_networks
+
+            fuse_networks(copied)
+        return copied
+
     def streams(self) -> dict[str, list[Stream]]:
         for updating in self.all_updating:
             updating.sending.rewind()
@@ -91,19 +102,13 @@ class Captured(Learner):
     def close(self) -> None:
         for updating in self.all_updating:
             updating.sending.draws.close()
+            updating.graphs.clear()  # they and what they work on refer to each other
+        self.acting = self.storing = self.updating = None
+        self.alone.clear()
 
     @property
     def all_updating(self) -> list["Updating"]:
         return [*self.alone.values(), *([self.updating] if self.updating else [])]
-
-
-def prepared_copy(agent: TD3, prepare: Prepare) -> TD3:
-    """The agent on the same memory, with networks that can be changed without changing its own."""
-    copied = copy.copy(agent)
-    for name in ("actor", "critic", "actor_target", "critic_target"):
-        setattr(copied, name, copy.copy(getattr(agent, name)))
-    prepare(copied)
-    return copied
 
 
 class Acting:

@@ -25,13 +25,18 @@ BACKWARD_FEW, BACKWARD_MANY = (16, 32, 4, 3), (64, 32, 4, 3)
 
 
 def fuse(agent: TD3) -> None:
-    """Let the agent's networks be computed by fused kernels, those that can be."""
-    for network in (agent.actor, agent.critic, agent.actor_target, agent.critic_target):
-        if fusible(network):
-            network.__dict__["compute"] = Layers(network.widths)
+    """Let a copied agent's networks and Adam steps be computed by fused kernels."""
+    fuse_networks(agent)
     if agent.dtype == torch.float32:
         for optimizer in (agent.actor_optimizer, agent.critic_optimizer):
             optimizer.__dict__["step"] = step_at_once(optimizer)
+
+
+def fuse_networks(agent: TD3) -> None:
+    """The networks alone, those for which the kernels were written."""
+    for network in (agent.actor, agent.critic, agent.actor_target, agent.critic_target):
+        if fusible(network):
+            network.__dict__["compute"] = Layers(network.widths)
 
 
 def fusible(network: Network) -> bool:

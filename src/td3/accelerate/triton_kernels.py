@@ -48,7 +48,7 @@ def forward_kernel(
         )  # fmt: skip
         hidden = tl.dot(states, first, input_precision=PRECISION)
         hidden += tl.load(bias_1 + chunk, mask=in_chunk, other=0.0)[None, :]
-        hidden = tl.maximum(hidden, 0.0)
+        hidden = tl.maximum(hidden, 0.0, propagate_nan=tl.PropagateNan.ALL)
         if KEEP:
             tl.store(
                 hidden_1 + (network * BATCH + rows[:, None]) * WIDTH_1 + chunk[None, :],
@@ -60,7 +60,7 @@ def forward_kernel(
         )  # fmt: skip
         total = tl.dot(hidden, second, total, input_precision=PRECISION)
     total += tl.load(bias_2 + width, mask=in_width, other=0.0)[None, :]
-    total = tl.maximum(total, 0.0)
+    total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
     if KEEP:
         tl.store(
             hidden_2 + (network * BATCH + rows[:, None]) * WIDTH_2 + width[None, :],
@@ -140,7 +140,7 @@ def backward_kernel(
             )  # fmt: skip
             gradient = tl.dot(tops, heads, input_precision=PRECISION)
         hidden = tl.load(hidden_2 + place, mask=inside, other=0.0)
-        gradient = tl.where(hidden > 0, gradient, 0.0)
+        gradient = tl.where(hidden <= 0, 0.0, gradient)  # not where it is not a number
         if TO_WEIGHTS:
             tl.store(gradient_2 + place, gradient, mask=inside)
             tl.store(partial_bias_2 + chunk, tl.sum(gradient, axis=0), mask=in_chunk)
@@ -159,7 +159,7 @@ def backward_kernel(
         total = tl.dot(gradient, second, total, input_precision=PRECISION)
     place = row[:, None] * WIDTH_1 + width[None, :]
     inside = in_batch[:, None] & in_width[None, :]
-    total = tl.where(tl.load(hidden_1 + place, mask=inside, other=0.0) > 0, total, 0.0)
+    total = tl.where(tl.load(hidden_1 + place, mask=inside, other=0.0) <= 0, 0.0, total)
     inputs = tl.arange(0, PADDED_INPUTS)
     is_input = inputs < INPUTS
     if TO_WEIGHTS:

@@ -90,11 +90,9 @@ class Workspace:
             else:
                 found.append(setting)
         found += [(part.shape, part.dtype) for part in parts]
-        for network in (agent.actor, agent.critic, agent.actor_target, agent.critic_target):
-            found.append(network.flat.data_ptr())
+        found += [tensor.data_ptr() for tensor in (*state_of(agent), *constants_of(agent))]
         for optimizer in (agent.actor_optimizer, agent.critic_optimizer):
-            group = optimizer.param_groups[0]
-            found += [optimizer.mean.data_ptr(), group["betas"], group["eps"]]
+            found += [optimizer.param_groups[0]["betas"], optimizer.param_groups[0]["eps"]]
         return found
 
 
