@@ -19,7 +19,7 @@ train: $(VENV)/.train
 	$(BIN)/td3 train --recipe quick --show
 
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 learning: $(VENV)/.test
 	$(BIN)/python -m pytest -m learning tests/learning
