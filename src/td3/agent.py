@@ -24,13 +24,15 @@ from td3.optimizer import Adam
 from td3.replay import Batch, ReplayBuffer
 from td3.seeding import Streams, as_seeds
 
+TIDY_EVERY = 256  # updates
+
 
 class Diagnostics(NamedTuple):
     """What an update saw, one number per agent, still on the device."""
 
     critic_loss: Tensor
     q: Tensor
-    actor_loss: Tensor | None
+    actor_loss: Tensor | None = None
 
 
 class TD3:
@@ -102,6 +104,7 @@ class TD3:
             diagnostics.append(
                 self.update(batch, noise, discount, tau, policy_noise, noise_clip, policy_freq)
             )
+            self.tidy()
         return diagnostics
 
     def update(
@@ -189,6 +192,12 @@ class TD3:
         if (delays != delays[0]).any():
             raise ValueError("these agents have trained unequally often; train each by member(k)")
         return bool(delays[0] == 0)
+
+    def tidy(self) -> None:
+        """Now and then, let Adam forget what has faded. To be called after each update."""
+        if self.updates[0] % TIDY_EVERY == 0:
+            self.actor_optimizer.drop_faded()
+            self.critic_optimizer.drop_faded()
 
     def draw_noise(self, batch_size: int) -> Tensor:
         """Standard normal numbers for step 6, from each agent's own stream."""

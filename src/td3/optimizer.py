@@ -8,6 +8,10 @@ from torch import Tensor
 
 from td3.agent_axis import Network, per_agent
 
+# The moments of a unit that no longer learns fade. At these sizes they move no parameter any more,
+# and in 256 updates none gets from here to denormal numbers, with which processors are slow.
+FADED_MEAN, FADED_SQUARE = 1e-20, 1e-30
+
 
 class Adam(torch.optim.Optimizer):
     """Adam (Kingma & Ba, 2015) on a network's one flat parameter.
@@ -72,3 +76,8 @@ class Adam(torch.optim.Optimizer):
         square_hat = self.square / per_agent(1 - beta2**self.count, self.mean)
         rate = per_agent(group["lr"] * torch.ones_like(self.count), self.mean)
         parameter -= rate * mean_hat / (square_hat.sqrt_() + group["eps"])
+
+    def drop_faded(self) -> None:
+        """Set moments to zero that are too small to move anything."""
+        self.mean *= self.mean.abs() > FADED_MEAN
+        self.square *= self.square > FADED_SQUARE

@@ -122,7 +122,10 @@ class ReplayBuffer:
         """
         if self.sizes.min() < 1:
             raise ValueError("cannot sample from an empty buffer; add a transition first")
-        uniform = np.stack([stream.random(batch_size) for stream in self.streams])
+        return self.places(np.stack([stream.random(batch_size) for stream in self.streams]))
+
+    def places(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The rows that uniform numbers (agents, batch) pick."""
         return (uniform * self.sizes[:, None]).astype(np.int64)
 
     def gather(self, indices: NDArray[np.int64], device: torch.device | str | None = None) -> Batch:

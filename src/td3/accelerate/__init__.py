@@ -5,11 +5,10 @@ import shutil
 from importlib.util import find_spec
 from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from td3.accelerate.workspace import Acting, Workspace
+from td3.accelerate.planned import Planned
+from td3.accelerate.workspace import Workspace
 from td3.agent import TD3
 from td3.learner import Learner
 from td3.metrics import Interval
@@ -26,28 +25,6 @@ def accelerate(agent: TD3) -> TD3:
         # An attribute of the object hides the method of its class.
         agent.__dict__["update"] = Workspace(agent)
     return agent
-
-
-class Planned(Learner):
-    """A learner on a CPU, whose agent and members have plans of their own."""
-
-    def __init__(
-        self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
-    ) -> None:
-        super().__init__(accelerate(agent), replay, interval, population)
-        self.members: dict[int, TD3] = {}
-        self.acting: Acting | None = None
-
-    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
-        if self.acting is None:
-            self.acting = Acting(self.agent, given)
-        return self.acting(given).flatten(0, 1).numpy()
-
-    def member(self, agent: int) -> TD3:
-        if agent not in self.members:
-            self.members[agent] = accelerate(super().member(agent))
-        return self.members[agent]
 
 
 def make_learner(

@@ -260,6 +260,7 @@ class Updating:
             delayed = agent.due(self.policy_freq)
             self.graphs[delayed].replay()
             agent.updates += 1
+            agent.tidy()
             counts[:, : 3 if delayed else 2] += 1
 
     def tell_sizes(self) -> None:

@@ -108,8 +108,7 @@ class Fetching:
     def __call__(self, uniform: NDArray[np.float64]) -> None:
         self.turn = 1 - self.turn
         self.sent[self.turn].synchronize()
-        places = (uniform * self.replay.sizes[:, None]).astype(np.int64)
-        rows = self.replay.gather_rows(places, out=self.buffers[self.turn])
+        rows = self.replay.gather_rows(self.replay.places(uniform), out=self.buffers[self.turn])
         self.picked.copy_(rows, non_blocking=True)
         self.sent[self.turn].record()
 

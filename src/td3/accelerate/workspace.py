@@ -71,12 +71,13 @@ class Workspace:
         if key not in self.plans:
             if len(self.plans) == PLANS:
                 self.plans.clear()
-            with torch.enable_grad():
-                graph = trace(self.agent, batch, noise, settings, delayed, fuse_adam)
             inputs = inputs_of(self.agent, batch, noise, settings)
             kept = len(state_of(self.agent)) + len(constants_of(self.agent))
-            room = [given.clone(memory_format=torch.contiguous_format) for given in inputs[kept:]]
-            self.plans[key] = (Plan(graph.graph, [*inputs[:kept], *room], self.pool), room)
+            inputs[kept:] = room = [
+                given.clone(memory_format=torch.contiguous_format) for given in inputs[kept:]
+            ]
+            plan = plan_update(self.agent, batch, noise, settings, delayed, self.pool, inputs)
+            self.plans[key] = (plan, room)
         return self.plans[key]
 
     def depends_on(self, batch: Batch, noise: Tensor, settings: Settings) -> list[Any]:
@@ -94,6 +95,16 @@ class Workspace:
         for optimizer in (agent.actor_optimizer, agent.critic_optimizer):
             found += [optimizer.param_groups[0]["betas"], optimizer.param_groups[0]["eps"]]
         return found
+
+
+def plan_update(
+    agent: TD3, batch: Batch, noise: Tensor, settings: Settings, delayed: bool, pool: Pool,
+    inputs: list[Tensor] | None = None,
+) -> Plan:  # fmt: skip
+    """Plan an update on these tensors, or on `inputs` like them."""
+    with torch.enable_grad():
+        graph = trace(agent, batch, noise, settings, delayed, fuse_adam)
+    return Plan(graph.graph, inputs or inputs_of(agent, batch, noise, settings), pool)
 
 
 class Acting:
