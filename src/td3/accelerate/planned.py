@@ -1,0 +1,88 @@
+"""On a CPU: acting and updating as plans, on batches that always lie in the same memory."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from td3.accelerate.kernels import Pool
+from td3.accelerate.workspace import Acting, plan_update
+from td3.agent import TD3, Diagnostics
+from td3.learner import Learner
+from td3.metrics import Interval
+from td3.population import Population
+from td3.replay import Batch, ReplayBuffer
+
+
+class Planned(Learner):
+    """A learner on a CPU; together, or one by one, its members have plans of their own."""
+
+    def __init__(
+        self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
+    ) -> None:
+        super().__init__(agent, replay, interval, population)
+        self.acting: Acting | None = None
+        self.updating: Updating | None = None
+        self.alone: dict[int, Updating] = {}
+
+    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
+        if self.acting is None:
+            self.acting = Acting(self.agent, given)
+        return self.acting(given).flatten(0, 1).numpy()
+
+    def learn(self, updates: int) -> None:
+        if self.updating is None:
+            numbers = self.population.hyperparameters
+            self.updating = Updating(self.agent, self.replay, self.interval, numbers)
+        self.updating(updates)
+
+    def learn_alone(self, agent: int, updates: int) -> None:
+        if agent not in self.alone:
+            self.alone[agent] = Updating(
+                self.agent.member(agent), self.replay.member(agent), self.interval.member(agent),
+                self.population.hyperparameters_of(agent),
+            )  # fmt: skip
+        self.alone[agent](updates)
+
+
+class Updating:
+    """Steps 4 to 15 as two plans: with the delayed steps, and without."""
+
+    def __init__(
+        self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any]
+    ) -> None:
+        self.agent, self.replay, self.interval = agent, replay, interval
+        settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
+        self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
+        assert replay.rows is not None
+        self.uniform = np.empty((agent.agents, batch))
+        self.drawn = np.empty((agent.agents, batch, agent.action_dim), dtype=np.float32)
+        self.noise = torch.zeros(self.drawn.shape, dtype=agent.dtype)
+        self.rows = torch.zeros(agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype)
+        parts = self.rows.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
+        pool = Pool()
+        self.plans = {
+            delayed: plan_update(agent, Batch(*parts), self.noise, settings, delayed, pool)
+            for delayed in (True, False)
+        }
+
+    @torch.no_grad()
+    def __call__(self, updates: int) -> None:
+        agent, interval = self.agent, self.interval
+        for _ in range(updates):
+            self.sample()
+            seen = self.plans[agent.due(self.policy_freq)]()
+            agent.updates += 1
+            agent.tidy()
+            interval.add_update(Diagnostics(*seen))
+
+    def sample(self) -> None:
+        """Draw what `ReplayBuffer.draw` and `TD3.draw_noise` would."""
+        for stream, numbers in zip(self.replay.streams, self.uniform, strict=True):
+            stream.random(out=numbers)
+        for stream, noise in zip(self.agent.smooth, self.drawn, strict=True):
+            stream.standard_normal(out=noise, dtype=np.float32)
+        self.noise.copy_(torch.from_numpy(self.drawn))
+        self.replay.gather_rows(self.replay.places(self.uniform), out=self.rows)
