@@ -69,7 +69,7 @@ class Critic(Network):
         if state.dim() == 2:
             q1, q2 = self(state.unsqueeze(0), action.unsqueeze(0))
             return q1.squeeze(0), q2.squeeze(0)
-        pairs = torch.cat([state, action], dim=-1).repeat_interleave(2, dim=0)
+        pairs = torch.cat([state, action], dim=-1).unsqueeze(1).expand(-1, 2, -1, -1).flatten(0, 1)
         q1, q2 = self.compute(pairs, self.flat.flatten(0, 1)).unflatten(0, (-1, 2)).unbind(1)
         return q1, q2
 

@@ -14,13 +14,14 @@ from torch import Tensor, fx
 
 from td3.accelerate.kernels import Pool, calls_for, is_view, written_arguments
 
-FILLED = ("ones_like", "zeros_like", "full_like")  # need nothing of their argument but its shape
+FILLED = {"ones_like": 1, "zeros_like": 0}
 
 
 class Plan:
     """The graph on the given inputs. Calling it does what the traced function does."""
 
     def __init__(self, graph: fx.Graph, inputs: Sequence[Tensor], pool: Pool) -> None:
+        fill_by_shape(graph)
         graph.eliminate_dead_code()
         nodes = list(graph.nodes)
         self.pool, self.device = pool, inputs[0].device
@@ -73,8 +74,7 @@ class Plan:
         """Whether its value is the same in every call."""
         if self.owner[node] in self.written or written_arguments(node):
             return False
-        filled = str(node.target).removeprefix("aten.").partition(".")[0] in FILLED
-        return filled or all(used in self.constant for used in node.all_input_nodes)
+        return all(used in self.constant for used in node.all_input_nodes)
 
     def room_for(self, node: fx.Node, place: int) -> Tensor:
         """Where its value goes: in the place of an argument that ends here, or into the pool."""
@@ -100,6 +100,21 @@ class Plan:
         for owner in {self.owner[used] for used in (node, *node.all_input_nodes)}:
             if self.last_use[owner] == place and owner in self.memory:
                 self.pool.give_back(self.memory.pop(owner))
+
+
+def fill_by_shape(graph: fx.Graph) -> None:
+    """Let `ones_like` and its kind no longer ask for a tensor to be like."""
+    for node in list(graph.nodes):
+        name = str(node.target).removeprefix("aten.").partition(".")[0]
+        if name in FILLED or name == "full_like":
+            like = node.meta["tensor_meta"]
+            number = FILLED[name] if name in FILLED else node.args[1]
+            options = {"dtype": like.dtype, "device": node.meta["val"].device}
+            with graph.inserting_before(node):
+                full = torch.ops.aten.full.default
+                filled = graph.call_function(full, (list(like.shape), number), options)
+            filled.meta = node.meta
+            node.replace_all_uses_with(filled)
 
 
 def operator_tags(node: fx.Node) -> Sequence[Any]:
