@@ -22,16 +22,15 @@ class Steps(NamedTuple):
     rewards: NDArray[np.float64]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
-    real: NDArray[np.bool_]
-    """False where the environment only reset and nothing was experienced."""
+    real: NDArray[np.bool_] | None = None
+    """False where the environment only reset and nothing was experienced; None: nowhere."""
 
     @classmethod
     def empty(cls, count: int, state_dim: int) -> "Steps":
-        """To be filled, one row per environment; all of them real."""
-        terminated, truncated, real = np.empty((3, count), dtype=np.bool_)
-        real[:] = True
+        """To be filled, one row per environment."""
+        terminated, truncated = np.empty((2, count), dtype=np.bool_)
         states = np.empty((count, state_dim), dtype=np.float32)
-        return cls(states, np.empty(count), terminated, truncated, real)
+        return cls(states, np.empty(count), terminated, truncated)
 
 
 class Environments(Protocol):
@@ -238,10 +237,14 @@ class Collector:
         self.widths = environments.task.state_dim, environments.task.action_dim
         self.owners = np.repeat(np.arange(agents), self.count)
         """Which agent each environment belongs to."""
-        self.exploration_noise, self.reward_scale = (
+        noise, scale = (
             np.broadcast_to(np.asarray(number, dtype=np.float64), agents)[self.owners]
             for number in (exploration_noise, reward_scale)
         )
+        self.exploration_noise, self.reward_scale = noise[:, None], scale
+        self.may_overflow = bool((np.abs(scale) > 1).any())  # rewards themselves never do
+        self.noise = np.empty((len(self.owners), environments.task.action_dim))
+        self.noise_of = np.split(self.noise, agents)
         self.returns = np.zeros(len(self.owners))
         self.lengths = np.zeros(len(self.owners), dtype=np.int64)
 
@@ -254,11 +257,11 @@ class Collector:
     def explore_around(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """The actors' actions with Gaussian noise, kept in range."""
         actions = self.finite(actions, "its action is no longer finite")
-        shape = (self.count, self.environments.task.action_dim)
-        noise = np.concatenate([stream.standard_normal(shape) for stream in self.explore])
-        noisy = actions + self.exploration_noise[:, None] * noise
-        kept: NDArray[np.float32] = np.minimum(np.maximum(noisy, -1), 1).astype(np.float32)
-        return kept
+        for stream, own in zip(self.explore, self.noise_of, strict=True):
+            stream.standard_normal(out=own)
+        noisy = np.multiply(self.noise, self.exploration_noise)
+        noisy += actions
+        return np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy).astype(np.float32)
 
     def finite(self, rows: NDArray[np.float32], why: str) -> NDArray[np.float32]:
         """The rows, after freezing every agent with a number not finite; zeros for the frozen."""
@@ -288,23 +291,36 @@ class Collector:
         rows = np.empty((len(states), 2 * state_dim + action_dim + 2), dtype=np.float32)
         rows[:, :state_dim], rows[:, state_dim : 2 * state_dim] = states, steps.next_states
         rows[:, 2 * state_dim : -2], rows[:, -1] = actions, steps.terminated
-        with np.errstate(over="ignore"):
-            rows[:, -2] = self.reward_scale * steps.rewards
+        rows[:, -2] = self.scaled(steps.rewards)
         kept = self.finite(rows, "its reward is too large to store")
-        lived = steps.real & ~self.frozen[self.owners] if self.frozen.any() else steps.real
-        self.returns += lived * steps.rewards
-        self.lengths += lived
+        real, over = steps.real, steps.terminated | steps.truncated
+        lived = ~self.frozen[self.owners] if self.frozen.any() else None
+        if real is not None:
+            lived = real if lived is None else real & lived
+        if lived is None:
+            self.returns += steps.rewards
+            self.lengths += 1
+        else:
+            self.returns += lived * steps.rewards
+            self.lengths += lived
+            over &= lived
         ended = []
-        over = lived & (steps.terminated | steps.truncated)
         if over.any():
             ended = [
                 Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i]))
                 for i in np.flatnonzero(over)
             ]
             self.returns[over], self.lengths[over] = 0, 0
-        if steps.real.all():
+        if real is None or real.all():
             return self.owners, kept, ended
-        return self.owners[steps.real], kept[steps.real], ended
+        return self.owners[real], kept[real], ended
+
+    def scaled(self, rewards: NDArray[np.float64]) -> NDArray[np.floating]:
+        """Rewards as they are stored; what is too large is found when it has become infinite."""
+        if not self.may_overflow:
+            return self.reward_scale * rewards
+        with np.errstate(over="ignore"):
+            return (self.reward_scale * rewards).astype(np.float32)
 
     def snapshot(self) -> Arrays:
         own = {"returns": self.returns, "lengths": self.lengths}

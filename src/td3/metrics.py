@@ -36,6 +36,9 @@ class Interval:
         """Episodes ended, the sum of their returns, the sum of their lengths."""
         self.actions = np.zeros((agents, 2))
         """Saturated action components, all action components."""
+        self.saturated = np.zeros(0, dtype=np.int64)
+        """How often each component was saturated, and in how many steps, since the last `fold`."""
+        self.acted = 0
 
     def add_update(self, diagnostics: Diagnostics, agent: int | None = None) -> None:
         """Take in one update: of all agents, or of one trained by itself."""
@@ -58,12 +61,23 @@ class Interval:
 
     def add_actions(self, actions: NDArray[np.floating]) -> None:
         """Take in the actors' own actions, (agents, …), before exploration noise."""
-        rows = np.abs(actions.reshape(self.agents, -1)) > SATURATED
-        self.actions[:, 0] += rows.sum(axis=1)
-        self.actions[:, 1] += rows.shape[1]
+        if not self.acted:
+            self.saturated = np.zeros(actions.shape, dtype=np.int64)
+        self.saturated += np.abs(actions) > SATURATED
+        self.acted += 1
+
+    def fold(self) -> None:
+        """Sum up what `add_actions` took in, which happens too often to do more each time."""
+        if self.acted:
+            counts = self.saturated.reshape(self.agents, -1)
+            self.actions += np.stack(
+                [counts.sum(axis=1), np.full(self.agents, self.acted * counts.shape[1])], axis=1
+            )
+            self.acted = 0
 
     def records(self, step: int, seeds: Sequence[int], updates: Sequence[int]) -> list[Record]:
         """One record per agent."""
+        self.fold()
         sums = self.sums.cpu().numpy()
         records = []
         for agent, seed in enumerate(seeds):
@@ -91,6 +105,7 @@ class Interval:
         return records
 
     def tensors(self) -> dict[str, Tensor]:
+        self.fold()
         return {
             "sums": self.sums,
             "counts": torch.from_numpy(self.counts),

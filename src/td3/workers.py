@@ -91,7 +91,7 @@ class Workers:
         self.states = board.states.copy()
         return Steps(
             board.next_states.copy(), board.rewards.copy(), board.terminated.copy(),
-            board.truncated.copy(), real=np.ones(len(self.streams), dtype=np.bool_),
+            board.truncated.copy(),
         )  # fmt: skip
 
     def start_lives(self) -> None:

@@ -60,7 +60,8 @@ def walk(pair: tuple[Environments, ...], start: int, stop: int) -> int:
     for now in range(start, stop):
         taken = actions(now, pair[0])
         one, other = (environments.step(taken, now) for environments in pair)
-        for mine, theirs in zip(one, other, strict=True):
+        assert one.real is other.real is None
+        for mine, theirs in zip(one[:-1], other[:-1], strict=True):
             assert mine.dtype == theirs.dtype
             assert mine.tobytes() == theirs.tobytes(), now
         assert pair[0].states.tobytes() == pair[1].states.tobytes(), now
