@@ -20,8 +20,11 @@ class Learner:
         self.agent, self.replay, self.interval = agent, replay, interval
         self.population = population
 
-    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The actors' actions in all environments, without noise."""
+    def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
+        """The actors' actions in all environments, without noise.
+
+        `then`: how many updates `learn` will be asked for next; they may begin at once.
+        """
         given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
         actions: NDArray[np.float32] = (
             self.agent.act(given.to(self.agent.device)).flatten(0, 1).cpu().numpy()
@@ -48,6 +51,9 @@ class Learner:
     def member(self, agent: int) -> TD3:
         """One agent by itself, on the same memory."""
         return self.agent.member(agent)
+
+    def settle(self) -> None:
+        """Have everything in the ring that was stored."""
 
     def streams(self) -> dict[str, list[Stream]]:
         """The streams that learning draws from, where they stand."""

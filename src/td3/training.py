@@ -118,19 +118,22 @@ class Training:
         what was stored before. So neither waits for the other where there is room for both.
         """
         self.step += self.collector.count
-        loop, count = self.config.loop, self.collector.count
-        if exploring := self.step <= loop.random_steps:
+        loop, states = self.config.loop, self.environments.states
+        exploring = self.step <= loop.random_steps
+        ready = not exploring and loop.update == "step" and self.replay.sizes.min() > 0
+        updates = self.collector.count * loop.updates_per_step if ready else 0
+        if self.agent.normalizer:
+            self.agent.normalizer.observe(self.collector.owners, states)
+        if exploring:
             actions = self.collector.random_actions()
         else:
-            chosen = self.learner.act(self.environments.states)
+            chosen = self.learner.act(states, then=updates)
             actions = self.collector.explore_around(chosen)
         self.collector.send(actions, self.step)
         if not exploring:
             self.interval.add_actions(chosen)
-        if self.agent.normalizer:
-            self.agent.normalizer.observe(self.collector.owners, self.environments.states)
-        if loop.update == "step" and not exploring and self.replay.sizes.min() > 0:
-            self.learner.learn(count * loop.updates_per_step)
+        if updates:
+            self.learner.learn(updates)
         owners, rows, ended = self.collector.receive()
         self.learner.store(owners, rows)
         for episode in ended:
@@ -169,6 +172,7 @@ class Training:
                 "try a smaller learning rate or reward_scale"
             )
         self.population.frozen[agent] = True
+        self.learner.settle()
         erase(self.agent, self.interval, agent)
         erase_ring(self.replay, agent)
         facts = {"step": self.step, **self.population.facts(agent), "message": why}

@@ -1,5 +1,6 @@
 """A run that is stopped anywhere continues to the same numbers."""
 
+import dataclasses
 import random
 import signal
 import subprocess
@@ -9,7 +10,10 @@ from typing import Any
 
 import pytest
 import torch
+from pretend import pretend_graphs
 from run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
+
+from td3.accelerate.captured import Captured
 
 WALKER = {"environment": {"id": "BipedalWalker-v3"}}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -169,3 +173,22 @@ def wait_for_event(folder: Path, event: str, process: subprocess.Popen[bytes]) -
             return
         assert time.monotonic() < deadline, f"no event {event}"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("update", ["step", "episode"])
+def test_the_learner_for_a_gpu_comes_to_the_same_numbers_whole_and_in_pieces(
+    update: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With graphs that are only called again, so that all but the device is shown."""
+    config = tiny(loop={"update": update}, seeds=2)
+    train_in_pieces(dataclasses.replace(config, execution="eager"), tmp_path / "plain", [])
+    pretend_graphs(monkeypatch)
+
+    def captured(*given: Any) -> Captured:
+        return Captured(*given[:4], compiled=False, fused=False)
+
+    monkeypatch.setattr("td3.training.make_learner", captured)
+    assert train_in_pieces(config, tmp_path / "whole", []) == []
+    assert different(tmp_path / "whole", tmp_path / "plain") == []
+    assert train_in_pieces(config, tmp_path / "pieces", [37, 205, 206, 431]) == []
+    assert different(tmp_path / "whole", tmp_path / "pieces") == []

@@ -1,14 +1,12 @@
 """The learner for a GPU, with a graph that is only a function called again: all but the device."""
 
-from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from pretend import pretend_graphs
 
-from td3.accelerate import captured, sending
 from td3.accelerate.captured import Captured
 from td3.agent import TD3
 from td3.config import Config, from_dict
@@ -21,40 +19,9 @@ from td3.seeding import stream_state
 STATE, ACTION, CPU = 5, 2, torch.device("cpu")
 
 
-class Pretended:
-    """Stands for a CUDA graph, and for an event that has always happened."""
-
-    def __init__(self, function: Callable[[], None] = lambda: None) -> None:
-        self.function = function
-
-    @torch.no_grad()
-    def replay(self) -> None:
-        self.function()
-
-    def record(self) -> None: ...
-
-    def wait(self) -> None: ...
-
-    def synchronize(self) -> None: ...
-
-
 @pytest.fixture(autouse=True)
 def _no_gpu_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pretend(function: Callable[[], None], warm_up: Callable[[], None]) -> Pretended:
-        with torch.no_grad():
-            warm_up()
-        return Pretended(function)
-
-    def pageable(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        return torch.zeros(shape, dtype=dtype)
-
-    monkeypatch.setattr(captured, "Graph", pretend)
-    for module in (captured, sending):
-        monkeypatch.setattr(module, "pinned", pageable)
-    monkeypatch.setattr(torch.cuda, "Event", Pretended)
-    monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: None)
+    pretend_graphs(monkeypatch)
 
 
 def config(agents: int = 3, **tables: Any) -> Config:
@@ -74,6 +41,7 @@ def both(settings: Config) -> tuple[Learner, Captured]:
 
 
 def assert_same(plain: Learner, fast: Learner) -> None:
+    fast.settle()
     mine, theirs = plain.agent.tensors(), fast.agent.tensors()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
     assert plain.replay.rows is not None
@@ -86,8 +54,11 @@ def assert_same(plain: Learner, fast: Learner) -> None:
         assert all(stream_state(one) == stream_state(other) for one, other in pairs)
 
 
-def live(learners: tuple[Learner, Learner], steps: int, per_agent: int, seed: int = 0) -> None:
-    """Store, act and learn: the ring of 50 fills and wraps, blocks of draws end within."""
+def live(
+    learners: tuple[Learner, Learner], steps: int, per_agent: int, seed: int = 0,
+    announced: bool = True,
+) -> None:  # fmt: skip
+    """Act, learn and store: the ring of 50 fills and wraps, blocks of draws end within."""
     agents = learners[0].agent.agents
     rng = np.random.default_rng(seed)
     for _ in range(steps):
@@ -95,19 +66,22 @@ def live(learners: tuple[Learner, Learner], steps: int, per_agent: int, seed: in
         states = rng.normal(size=(agents * per_agent, STATE)).astype(np.float32)
         actions = []
         for learner in learners:
+            updates = per_agent if len(learner.replay) else 0
+            actions.append(learner.act(states, then=updates if announced else 0))
+            if updates:
+                learner.learn(updates)
             learner.store(np.repeat(np.arange(agents), per_agent), rows)
-            actions.append(learner.act(states))
-            learner.learn(per_agent)
         assert (actions[0] == actions[1]).all()
 
 
+@pytest.mark.parametrize("announced", [False, True])
 @pytest.mark.parametrize("host", [False, True], ids=["ring on the device", "ring on the host"])
 @pytest.mark.parametrize("agents", [1, 3])
-def test_it_does_what_the_plain_learner_does(host: bool, agents: int) -> None:
+def test_it_does_what_the_plain_learner_does(host: bool, agents: int, announced: bool) -> None:
     plain, fast = both(config(agents))
     if host:  # another name for the same device
         fast.replay.device = torch.device("cpu", 0)
-    live((plain, fast), steps=70, per_agent=2)
+    live((plain, fast), steps=71, per_agent=2, announced=announced)
     assert plain.agent.updates.tolist() == [140] * agents
     assert_same(plain, fast)
 
@@ -121,7 +95,7 @@ def test_asking_where_the_streams_stand_changes_nothing() -> None:
 
 def test_members_learn_alone() -> None:
     plain, fast = both(config())
-    live((plain, fast), steps=20, per_agent=1)
+    live((plain, fast), steps=21, per_agent=1)
     for learner in (plain, fast):
         learner.streams()
         for member, updates in ((1, 40), (0, 7), (1, 5)):
@@ -136,6 +110,21 @@ def test_a_grid_gives_each_member_its_numbers() -> None:
     live((plain, fast), steps=20, per_agent=1)
     assert fast.agent.agents == 8
     assert_same(plain, fast)
+
+
+def test_transitions_wait_for_the_next_states_or_until_they_are_needed() -> None:
+    plain, fast = both(config())
+    live((plain, fast), steps=3, per_agent=1)
+    assert plain.replay.rows is not None
+    assert fast.replay.rows is not None
+    written = (fast.replay.rows != 0).any(dim=-1).sum(dim=1)
+    assert (fast.replay.added.tolist(), written.tolist()) == ([3] * 3, [2] * 3)
+    for _ in range(4):  # as while actions are random
+        row = np.ones((3, 2 * STATE + ACTION + 2), dtype=np.float32)
+        for learner in (plain, fast):
+            learner.store(np.arange(3), row)
+    fast.settle()
+    assert torch.equal(plain.replay.rows, fast.replay.rows)
 
 
 def test_an_environment_that_only_reset_stores_nothing() -> None:

@@ -2,7 +2,8 @@
 
 The update that is captured is the agent's own, traced (`trace.py`), its networks computed by fused
 kernels where those fit (`fused.py`) and the rest merged by Inductor. The host waits at one place,
-for the actions; the ring lives on the device, and random numbers arrive in blocks.
+for the actions (`traffic.py`), when the updates that follow are already on their way; the ring
+lives on the device, and random numbers arrive in blocks (`sending.py`).
 """
 
 import copy
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from td3.accelerate.sending import AHEAD, Fetching, Sending, at_hand, pinned
+from td3.accelerate.graph import Graph
+from td3.accelerate.sending import AHEAD, Fetching, Sending, at_hand
 from td3.accelerate.trace import Prepare, inputs_of, trace
+from td3.accelerate.traffic import Traffic
 from td3.agent import TD3
 from td3.learner import Learner
 from td3.metrics import Interval
@@ -41,41 +44,70 @@ class Captured(Learner):
         super().__init__(agent, replay, interval, population)
         self.compiled, self.fused = compiled, fused
         self.updating: Updating | None = None
-        self.acting: Acting | None = None
-        self.storing: Storing | None = None
         self.alone: dict[int, Updating] = {}
+        self.begun = 0
+        """Updates that were launched together with acting."""
+        self.traffic: Traffic | None = None
+        self.sizes = torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device)
+        """How much of each ring can be sampled; the device is told as transitions arrive there."""
+        self.told = False
 
-    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        if self.acting is None:
-            self.acting = Acting(self.acting_copy(), states.shape)
-        return self.acting(states)
+    def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
+        self.traffic_of(len(states)).act(states)
+        self.learn(then)
+        self.begun = then
+        return self.traffic_of(len(states)).actions()
 
     def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
-        if self.replay.device != self.agent.device:
+        every = len(rows) == len(self.traffic.places) if self.traffic else True
+        if self.replay.device == self.agent.device and every:
+            self.traffic_of(len(rows)).store(rows)
+            self.told = True
+        else:  # the ring is on the host, or an environment only reset
+            self.settle()
             super().store(owners, rows)
-            return
-        if self.storing is None:
-            self.storing = Storing(self.replay, self.agent, len(rows))
-        self.storing(owners, rows)
+            self.told = False
 
     def learn(self, updates: int) -> None:
-        if self.updating is None:
-            numbers = self.population.hyperparameters
-            self.updating = self.update_graphs(self.agent, self.replay, self.interval, numbers)
-        self.updating(updates)
+        updates, self.begun = updates - self.begun, 0
+        if updates > 0:
+            self.settle()
+            if self.updating is None:
+                self.updating = self.update_graphs(
+                    self.agent, self.replay, self.interval, self.population.hyperparameters,
+                    self.sizes,
+                )  # fmt: skip
+            self.updating(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
+        self.settle()
         if agent not in self.alone:
             self.alone[agent] = self.update_graphs(
                 self.agent.member(agent), self.replay.member(agent), self.interval.member(agent),
-                self.population.hyperparameters_of(agent),
+                self.population.hyperparameters_of(agent), self.sizes[agent : agent + 1],
             )  # fmt: skip
         self.alone[agent](updates)
 
+    def settle(self) -> None:
+        if self.traffic:
+            self.traffic.flush()
+        if not self.told:
+            self.sizes.copy_(torch.from_numpy(self.replay.sizes[:, None]))
+            self.told = True
+
+    def traffic_of(self, environments: int) -> Traffic:
+        """The exchange of what so many environments need and give."""
+        if self.traffic is None or len(self.traffic.places) != environments:
+            self.settle()
+            agent = self.acting_copy()
+            self.traffic = Traffic(agent, self.replay, self.sizes, environments)
+        return self.traffic
+
     def update_graphs(
-        self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any]
-    ) -> "Updating":
-        return Updating(agent, replay, interval, numbers, self.prepare, self.compiled)
+        self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
+        sizes: Tensor,
+    ) -> "Updating":  # fmt: skip
+        return Updating(agent, replay, interval, numbers, sizes, self.prepare, self.compiled)
 
     def prepare(self, agent: TD3) -> None:
         if self.fused:
@@ -95,6 +127,7 @@ class Captured(Learner):
         return copied
 
     def streams(self) -> dict[str, list[Stream]]:
+        self.settle()
         for updating in self.all_updating:
             updating.sending.rewind()
         return super().streams()
@@ -103,7 +136,9 @@ class Captured(Learner):
         for updating in self.all_updating:
             updating.sending.draws.close()
             updating.graphs.clear()  # they and what they work on refer to each other
-        self.acting = self.storing = self.updating = None
+        if self.traffic:
+            self.traffic.graphs.clear()
+        self.traffic = self.updating = None
         self.alone.clear()
 
     @property
@@ -111,88 +146,18 @@ class Captured(Learner):
         return [*self.alone.values(), *([self.updating] if self.updating else [])]
 
 
-class Acting:
-    """States in, actions out: the one place where the host waits for the device."""
-
-    def __init__(self, agent: TD3, shape: tuple[int, ...]) -> None:
-        rows, width = shape
-        self.states, self.actions = pinned(rows, width), pinned(rows, agent.action_dim)
-        given = torch.empty(rows, width, device=agent.device)
-
-        def act() -> None:
-            given.copy_(self.states, non_blocking=True)
-            actions = agent.act(given.view(agent.agents, -1, width))
-            self.actions.copy_(actions.flatten(0, 1), non_blocking=True)
-
-        self.graph = Graph(act, warm_up=act)
-        self.done = torch.cuda.Event()
-
-    def __call__(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        self.states.numpy()[:] = states
-        self.graph.replay()
-        self.done.record()
-        self.done.synchronize()
-        actions: NDArray[np.float32] = self.actions.numpy().copy()
-        return actions
-
-
-class Storing:
-    """One row per environment into the rings on the device."""
-
-    def __init__(self, replay: ReplayBuffer, agent: TD3, rows: int) -> None:
-        if replay.rows is None:
-            replay.allocate(agent.state_dim, agent.action_dim)
-        assert replay.rows is not None
-        self.replay, self.agent = replay, agent
-        ring = replay.rows.flatten(0, 1)
-        self.rows = pinned(rows, ring.shape[1])
-        self.places = pinned(rows, dtype=torch.int64)
-        given = torch.empty_like(self.rows, device=ring.device)
-        where = torch.empty_like(self.places, device=ring.device)
-
-        def store() -> None:
-            given.copy_(self.rows, non_blocking=True)
-            where.copy_(self.places, non_blocking=True)
-            ring.index_copy_(0, where, given)
-
-        # While it warms up, it writes back what stands in the first row.
-        self.rows.copy_(ring[:1].expand(rows, -1))
-        self.graph = Graph(store, warm_up=store)
-        self.done = torch.cuda.Event()
-
-    def __call__(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
-        replay = self.replay
-        if len(rows) != len(self.rows):  # an environment only reset
-            replay.add_rows(owners, rows, self.agent.state_dim, self.agent.action_dim)
-            return
-        self.done.synchronize()  # the host's copy may not be overwritten before it was read
-        self.rows.numpy()[:] = rows
-        per_agent = len(rows) // replay.agents
-        places = replay.added[:, None] + np.arange(per_agent)
-        places = places % replay.capacity + np.arange(replay.agents)[:, None] * replay.capacity
-        self.places.numpy()[:] = places.ravel()
-        self.graph.replay()
-        self.done.record()
-        replay.added += per_agent
-
-
 class Updating:
     """Steps 4 to 15 as two graphs: with the delayed steps, and without."""
 
     def __init__(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
-        prepare: Prepare, compiled: bool,
+        sizes: Tensor, prepare: Prepare, compiled: bool,
     ) -> None:  # fmt: skip
         self.agent, self.replay, self.interval = agent, replay, interval
         settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
         self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
         self.sending = Sending(agent, replay, batch)
-        self.sizes = pinned(agent.agents, 1, dtype=torch.int64)
-        self.sized = torch.cuda.Event()
-        self.given = {
-            **self.sending.given,
-            "sizes": torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device),
-        }
+        self.given = {**self.sending.given, "sizes": sizes}
         assert replay.rows is not None
         self.picked = torch.zeros(
             agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype, device=agent.device
@@ -206,7 +171,7 @@ class Updating:
 
     def capture(
         self, settings: dict[str, Any], batch: int, delayed: bool, prepare: Prepare, compiled: bool
-    ) -> "Graph":
+    ) -> Graph:
         agent, replay, sums = self.agent, self.replay, self.interval.sums
         parts = self.picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
         noise = at_hand(self.given, "normal")
@@ -252,7 +217,6 @@ class Updating:
 
     def __call__(self, updates: int) -> None:
         agent, counts = self.agent, self.interval.counts
-        self.tell_sizes()
         for _ in range(updates):
             self.sending.advance()
             if self.fetching:
@@ -262,15 +226,6 @@ class Updating:
             agent.updates += 1
             agent.tidy()
             counts[:, : 3 if delayed else 2] += 1
-
-    def tell_sizes(self) -> None:
-        """Let the device know how much of each ring can be sampled."""
-        sizes = self.replay.sizes[:, None]
-        if (self.sizes.numpy() != sizes).any():
-            self.sized.synchronize()
-            self.sizes.numpy()[:] = sizes
-            self.given["sizes"].copy_(self.sizes, non_blocking=True)
-            self.sized.record()
 
 
 def cloned(tensors: Any) -> Any:
@@ -283,23 +238,3 @@ def inductor(function: Callable[..., Any]) -> Callable[..., Any]:
     known = hasattr(torch._inductor.config, "deterministic")
     options: dict[str, Any] = {"deterministic": True} if known else {}
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)
-
-
-class Graph:
-    """What a function asks of the device, recorded after it has run twice off the record.
-
-    It keeps the function, and with it all tensors that it works on: a recording knows addresses.
-    """
-
-    def __init__(self, function: Callable[[], None], warm_up: Callable[[], None]) -> None:
-        self.function = function
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            warm_up()
-            warm_up()
-        torch.cuda.current_stream().wait_stream(stream)
-        recorded = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(recorded):
-            function()
-        self.replay = recorded.replay

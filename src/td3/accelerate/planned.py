@@ -26,7 +26,7 @@ class Planned(Learner):
         self.updating: Updating | None = None
         self.alone: dict[int, Updating] = {}
 
-    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+    def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
         given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
         if self.acting is None:
             self.acting = Acting(self.agent, given)
