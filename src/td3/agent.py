@@ -188,10 +188,10 @@ class TD3:
 
     def due(self, policy_freq: int) -> bool:
         """Whether this update moves the actor and the targets."""
-        delays = self.updates % policy_freq
-        if (delays != delays[0]).any():
+        delay, *others = {count % policy_freq for count in self.updates.tolist()}
+        if others:
             raise ValueError("these agents have trained unequally often; train each by member(k)")
-        return bool(delays[0] == 0)
+        return bool(delay == 0)
 
     def tidy(self) -> None:
         """Now and then, let Adam forget what has faded. To be called after each update."""

@@ -259,17 +259,22 @@ class Collector:
         actions = self.finite(actions, "its action is no longer finite")
         for stream, own in zip(self.explore, self.noise_of, strict=True):
             stream.standard_normal(out=own)
-        noisy = np.multiply(self.noise, self.exploration_noise)
+        noisy = self.noise * self.exploration_noise
         noisy += actions
         return np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy).astype(np.float32)
 
     def finite(self, rows: NDArray[np.float32], why: str) -> NDArray[np.float32]:
         """The rows, after freezing every agent with a number not finite; zeros for the frozen."""
-        if not np.isfinite(rows).all():
+        if np.count_nonzero(np.isfinite(rows)) < rows.size:  # a third of the time of all()
             bad = ~np.isfinite(rows).all(axis=1) & ~self.frozen[self.owners]
             for agent in np.unique(self.owners[bad]):
                 self.freeze(int(agent), why)
-        return np.where(self.frozen[self.owners, None], 0, rows) if self.frozen.any() else rows
+        return self.zero_where_frozen(rows)
+
+    def zero_where_frozen(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not np.count_nonzero(self.frozen):
+            return rows
+        return np.where(self.frozen[self.owners, None], 0, rows)
 
     def step(
         self, actions: NDArray[np.float32], time: int
@@ -291,10 +296,15 @@ class Collector:
         rows = np.empty((len(states), 2 * state_dim + action_dim + 2), dtype=np.float32)
         rows[:, :state_dim], rows[:, state_dim : 2 * state_dim] = states, steps.next_states
         rows[:, 2 * state_dim : -2], rows[:, -1] = actions, steps.terminated
-        rows[:, -2] = self.scaled(steps.rewards)
-        kept = self.finite(rows, "its reward is too large to store")
+        if self.may_overflow:
+            with np.errstate(over="ignore"):  # what is too large has become infinite
+                rows[:, -2] = self.reward_scale * steps.rewards
+            rows = self.finite(rows, "its reward is too large to store")
+        else:
+            rows[:, -2] = self.reward_scale * steps.rewards
+            rows = self.zero_where_frozen(rows)
         real, over = steps.real, steps.terminated | steps.truncated
-        lived = ~self.frozen[self.owners] if self.frozen.any() else None
+        lived = ~self.frozen[self.owners] if np.count_nonzero(self.frozen) else None
         if real is not None:
             lived = real if lived is None else real & lived
         if lived is None:
@@ -305,22 +315,15 @@ class Collector:
             self.lengths += lived
             over &= lived
         ended = []
-        if over.any():
+        if np.count_nonzero(over):
             ended = [
                 Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i]))
                 for i in np.flatnonzero(over)
             ]
             self.returns[over], self.lengths[over] = 0, 0
         if real is None or real.all():
-            return self.owners, kept, ended
-        return self.owners[real], kept[real], ended
-
-    def scaled(self, rewards: NDArray[np.float64]) -> NDArray[np.floating]:
-        """Rewards as they are stored; what is too large is found when it has become infinite."""
-        if not self.may_overflow:
-            return self.reward_scale * rewards
-        with np.errstate(over="ignore"):
-            return (self.reward_scale * rewards).astype(np.float32)
+            return self.owners, rows, ended
+        return self.owners[real], rows[real], ended
 
     def snapshot(self) -> Arrays:
         own = {"returns": self.returns, "lengths": self.lengths}

@@ -62,6 +62,11 @@ class ReplayBuffer:
         return np.minimum(self.added, self.capacity)
 
     @property
+    def filled(self) -> bool:
+        """Whether every agent has something to sample from."""
+        return int(np.count_nonzero(self.added)) == self.agents
+
+    @property
     def max_size(self) -> int:
         return self.capacity
 
@@ -120,7 +125,7 @@ class ReplayBuffer:
         A uniform number times the size, not a bounded integer: the stream then moves by the same
         amount whatever the size, so draws can be made ahead in blocks.
         """
-        if self.sizes.min() < 1:
+        if not self.filled:
             raise ValueError("cannot sample from an empty buffer; add a transition first")
         return self.places(np.stack([stream.random(batch_size) for stream in self.streams]))
 

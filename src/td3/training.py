@@ -120,7 +120,7 @@ class Training:
         self.step += self.collector.count
         loop, states = self.config.loop, self.environments.states
         exploring = self.step <= loop.random_steps
-        ready = not exploring and loop.update == "step" and self.replay.sizes.min() > 0
+        ready = not exploring and loop.update == "step" and self.replay.filled
         updates = self.collector.count * loop.updates_per_step if ready else 0
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, states)

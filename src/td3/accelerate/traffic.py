@@ -37,9 +37,11 @@ class Traffic:
         self.places, self.new_sizes = here["places"], here["sizes"]
         self.given = unpack(self.there, parts)
         self.chosen = pinned(environments, agent.action_dim)
+        self.chosen_here = self.chosen.numpy()
         self.graphs: dict[tuple[bool, bool], Graph] = {}
         self.done, self.in_flight, self.waiting = torch.cuda.Event(), False, False
         self.per_agent = environments // agent.agents
+        self.next_places = np.arange(self.per_agent)
         self.rings = np.arange(agent.agents)[:, None] * replay.capacity
 
     def act(self, states: NDArray[np.float32]) -> None:
@@ -51,7 +53,7 @@ class Traffic:
     def actions(self) -> NDArray[np.float32]:
         """What was chosen: the one place where the host waits for the device."""
         self.await_device()
-        actions: NDArray[np.float32] = self.chosen.numpy().copy()
+        actions: NDArray[np.float32] = self.chosen_here.copy()
         return actions
 
     def store(self, rows: NDArray[np.float32]) -> None:
@@ -60,8 +62,9 @@ class Traffic:
         self.await_device()
         replay = self.replay
         self.rows[:] = rows
-        places = (replay.added[:, None] + np.arange(self.per_agent)) % replay.capacity
-        self.places[:] = (places + self.rings).reshape(-1)
+        places = (replay.added[:, None] + self.next_places) % replay.capacity
+        places += self.rings
+        self.places[:] = places.reshape(-1)
         replay.added += self.per_agent
         self.new_sizes[:] = replay.sizes[:, None]
         self.waiting = True
