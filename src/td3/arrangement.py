@@ -18,6 +18,7 @@ from td3.workers import Workers
 EXACT = ("auto", "own", "workers")
 """These give the same numbers and the same checkpoints; a run may change between them."""
 HANDOVER_SECONDS = 30e-6  # what a step costs in workers besides stepping
+BESIDE_SECONDS = 80e-6  # what a step leaves for this process to do meanwhile, if a GPU learns
 WORTHWHILE_SECONDS = 10.0  # starting workers takes a second or two
 TRIAL_SECONDS = 0.05
 
@@ -27,8 +28,9 @@ def arranged(config: Config, streams: list[Stream]) -> Environments:
 
     `auto` keeps them in this process unless workers would save ten seconds over the run. What
     workers save is reckoned from the time of one step, tried for 50 ms: of n environments the
-    slowest of w workers steps n / w, and handing over takes 30 microseconds. There are never more
-    workers than cores that the learner leaves free.
+    slowest of w workers steps n / w, and handing over takes 30 microseconds. Where a GPU learns,
+    this process has work of its own meanwhile, so that even one environment may have a worker.
+    There are never more workers than cores that the learner leaves free.
     """
     environment = config.environment
     if environment.vectorization == "envpool":
@@ -51,13 +53,16 @@ def worker_count(config: Config, environments: int) -> int:
     if environment.workers:
         return min(environment.workers, environments)
     # The fewest that are as fast: of 10 environments on 8 cores, 5 workers step 2 each.
-    rounds = math.ceil(environments / max(1, usable_cores() - max(1, config.threads)))
+    free = usable_cores() - max(1, config.threads)
+    rounds = math.ceil(environments / max(1, free))
     workers = math.ceil(environments / rounds)
     if environment.vectorization == "workers":
         return workers
-    if workers == 1:
+    beside = BESIDE_SECONDS if config.device.startswith("cuda") else 0.0
+    if free < 1 or (workers == 1 and not beside):
         return 0
-    saved = (environments - rounds) * step_seconds(config) - HANDOVER_SECONDS
+    step = step_seconds(config)
+    saved = (environments - rounds) * step + min(step, beside) - HANDOVER_SECONDS
     steps = config.loop.steps / environment.count
     return workers if saved * steps > WORTHWHILE_SECONDS else 0
 

@@ -217,6 +217,8 @@ def stop(agent: int, why: str) -> None:
 class Collector:
     """Acts in every agent's environments and hands back the rows to store.
 
+    The rows of a step are made when the next one is under way, so that nothing waits for them.
+
     `exploration_noise` and `reward_scale` are one number, or one for each agent. An agent that
     diverges is told to `freeze`, which marks it in `frozen`; its rows are zeros from then on.
     """
@@ -234,7 +236,6 @@ class Collector:
         self.environments, self.explore, self.freeze = environments, explore, freeze
         self.frozen = np.zeros(agents, dtype=np.bool_) if frozen is None else frozen
         self.count = len(environments.states) // agents
-        self.widths = environments.task.state_dim, environments.task.action_dim
         self.owners = np.repeat(np.arange(agents), self.count)
         """Which agent each environment belongs to."""
         noise, scale = (
@@ -247,6 +248,8 @@ class Collector:
         self.noise_of = np.split(self.noise, agents)
         self.returns = np.zeros(len(self.owners))
         self.lengths = np.zeros(len(self.owners), dtype=np.int64)
+        self.last: tuple[NDArray[np.float32], NDArray[np.float32], Steps] | None = None
+        """States, actions and what came of them, until `rows` has taken them."""
 
     def random_actions(self) -> NDArray[np.float32]:
         """Uniform over the action range."""
@@ -279,34 +282,24 @@ class Collector:
     def step(
         self, actions: NDArray[np.float32], time: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[Ended]]:
-        """`send` and `receive`."""
+        """`send`, `receive` and `rows`."""
         self.send(actions, time)
-        return self.receive()
+        ended = self.receive()
+        return *self.rows(), ended
 
     def send(self, actions: NDArray[np.float32], time: int) -> None:
         """Let the environments take the actions."""
         self.sent = self.environments.states, actions
         self.environments.send(actions, time)
 
-    def receive(self) -> tuple[NDArray[np.int64], NDArray[np.float32], list[Ended]]:
-        """What came of it: (owner of each row, rows in replay order, ended episodes)."""
-        states, actions = self.sent
+    def receive(self) -> list[Ended]:
+        """Wait for what came of it; returns the episodes that ended."""
         steps = self.environments.receive()
-        state_dim, action_dim = self.widths
-        rows = np.empty((len(states), 2 * state_dim + action_dim + 2), dtype=np.float32)
-        rows[:, :state_dim], rows[:, state_dim : 2 * state_dim] = states, steps.next_states
-        rows[:, 2 * state_dim : -2], rows[:, -1] = actions, steps.terminated
-        if self.may_overflow:
-            with np.errstate(over="ignore"):  # what is too large has become infinite
-                rows[:, -2] = self.reward_scale * steps.rewards
-            rows = self.finite(rows, "its reward is too large to store")
-        else:
-            rows[:, -2] = self.reward_scale * steps.rewards
-            rows = self.zero_where_frozen(rows)
-        real, over = steps.real, steps.terminated | steps.truncated
-        lived = ~self.frozen[self.owners] if np.count_nonzero(self.frozen) else None
-        if real is not None:
-            lived = real if lived is None else real & lived
+        self.last = *self.sent, steps
+        over, lived = steps.terminated | steps.truncated, steps.real
+        if np.count_nonzero(self.frozen):
+            awake = ~self.frozen[self.owners]
+            lived = awake if lived is None else lived & awake
         if lived is None:
             self.returns += steps.rewards
             self.lengths += 1
@@ -314,23 +307,48 @@ class Collector:
             self.returns += lived * steps.rewards
             self.lengths += lived
             over &= lived
-        ended = []
-        if np.count_nonzero(over):
-            ended = [
-                Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i]))
-                for i in np.flatnonzero(over)
-            ]
-            self.returns[over], self.lengths[over] = 0, 0
-        if real is None or real.all():
-            return self.owners, rows, ended
-        return self.owners[real], rows[real], ended
+        if not np.count_nonzero(over):
+            return []
+        ended = [
+            Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i]))
+            for i in np.flatnonzero(over)
+        ]
+        self.returns[over], self.lengths[over] = 0, 0
+        return ended
+
+    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The last step that was received, as rows in replay order, and the owner of each."""
+        if self.last is None:
+            return self.owners[:0], np.empty((0, 0), dtype=np.float32)
+        (states, actions, steps), self.last = self.last, None
+        state_dim, action_dim = states.shape[1], actions.shape[1]
+        rows = np.empty((len(states), 2 * state_dim + action_dim + 2), dtype=np.float32)
+        rows[:, :state_dim], rows[:, state_dim : 2 * state_dim] = states, steps.next_states
+        rows[:, 2 * state_dim : -2], rows[:, -1] = actions, steps.terminated
+        if self.may_overflow:
+            with np.errstate(over="ignore"):  # what is too large becomes infinite
+                rows[:, -2] = self.reward_scale * steps.rewards
+            rows = self.finite(rows, "its reward is too large to store")
+        else:
+            rows[:, -2] = self.reward_scale * steps.rewards
+            rows = self.zero_where_frozen(rows)
+        if steps.real is None or steps.real.all():
+            return self.owners, rows
+        return self.owners[steps.real], rows[steps.real]
 
     def snapshot(self) -> Arrays:
-        own = {"returns": self.returns, "lengths": self.lengths}
+        own: Arrays = {"returns": self.returns, "lengths": self.lengths}
+        if self.last:
+            states, actions, steps = self.last
+            own |= {"last.states": states, "last.actions": actions}
+            own |= {f"last.{k}": v for k, v in steps._asdict().items() if v is not None}
         return own | {f"env.{k}": v for k, v in self.environments.snapshot().items()}
 
     def restore(self, arrays: Arrays) -> str:
         lives = {k.removeprefix("env."): v for k, v in arrays.items() if k.startswith("env.")}
+        last = {k.removeprefix("last."): v for k, v in arrays.items() if k.startswith("last.")}
+        if last:
+            self.last = last.pop("states"), last.pop("actions"), Steps(**last)
         self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
         anew, reason = self.environments.restore(lives)
         self.returns[anew], self.lengths[anew] = 0, 0

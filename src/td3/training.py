@@ -114,13 +114,14 @@ class Training:
     def advance(self) -> list[Ended]:
         """One step of every environment, and the updates that belong to it.
 
-        The actions are chosen first; then the environments take them while the agents learn from
-        what was stored before. So neither waits for the other where there is room for both.
+        The actions are chosen first. While the environments take them, the agents learn from what
+        was stored before, and the transitions of the step before are stored: nothing that can be
+        done meanwhile waits for the environments, nor they for it.
         """
         self.step += self.collector.count
         loop, states = self.config.loop, self.environments.states
         exploring = self.step <= loop.random_steps
-        ready = not exploring and loop.update == "step" and self.replay.filled
+        ready = loop.update == "step" and not exploring and self.replay.filled
         updates = self.collector.count * loop.updates_per_step if ready else 0
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, states)
@@ -134,11 +135,13 @@ class Training:
             self.interval.add_actions(chosen)
         if updates:
             self.learner.learn(updates)
-        owners, rows, ended = self.collector.receive()
-        self.learner.store(owners, rows)
+        owners, rows = self.collector.rows()
+        if len(rows):
+            self.learner.store(owners, rows)
+        ended = self.collector.receive()
         for episode in ended:
             self.interval.add_episode(*episode)
-            if loop.update == "episode":
+            if loop.update == "episode" and self.replay.added[episode.agent]:
                 self.learner.learn_alone(episode.agent, episode.length * loop.updates_per_step)
         return ended
 

@@ -305,6 +305,20 @@ def test_auto_leaves_a_short_run_in_one_process(monkeypatch: pytest.MonkeyPatch)
     assert worker_count(config_of(threads=12), 10) == 4
 
 
+@pytest.mark.parametrize(
+    ("device", "cores", "workers"),
+    [("cuda", 16, 1), ("cuda:1", 2, 1), ("cuda", 1, 0), ("cpu", 16, 0)],
+)
+def test_beside_a_gpu_one_environment_has_a_worker(
+    device: str, cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrangement, "usable_cores", lambda: cores)
+    monkeypatch.setattr(arrangement, "step_seconds", lambda config: 70e-6)
+    assert worker_count(config_of(device=device), 1) == workers
+    monkeypatch.setattr(arrangement, "step_seconds", lambda config: 20e-6)
+    assert worker_count(config_of(device=device), 1) == 0
+
+
 def test_the_number_of_workers_can_be_asked_for() -> None:
     for environment, expected in [
         ({"workers": 3}, 3),

@@ -1,6 +1,7 @@
 """Tasks for worker processes, which import this module by its name."""
 
 import os
+import random
 import time
 from typing import Any
 
@@ -9,18 +10,16 @@ import numpy as np
 from gymnasium import spaces
 
 MARKS = 1 << 20
-made = 0
 
 
 class Counting(gym.Env[Any, Any]):
-    """Episodes of 7 steps; observes (its seed's mark, steps of the episode, objects so far)."""
+    """Episodes of 7 steps; observes (its seed's mark, steps of the episode, whim)."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
     action_space = spaces.Box(-2.0, 2.0, (1,), np.float32)
 
     def __init__(self, trouble: str = "", at: int = 3, only: int = -1) -> None:
-        global made
-        made += 1
+        self.whim = random.SystemRandom().random()
         self.trouble, self.at, self.only = trouble, at, only
         self.mark = self.steps = 0
 
@@ -31,7 +30,7 @@ class Counting(gym.Env[Any, Any]):
         return self.observed(), {}
 
     def observed(self) -> Any:
-        strange = made if self.trouble == "unrepeatable" else 0
+        strange = self.whim if self.trouble == "unrepeatable" else 0
         return np.array([self.mark, self.length, strange], dtype=np.float32)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
