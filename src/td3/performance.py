@@ -45,10 +45,13 @@ def read_results(folder: Path) -> dict[str, Report]:
     for path in sorted(folder.glob("*.json")):
         try:
             report = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(report, dict) and "benchmark" in report:
+                made({path.stem: report}, {})
+                reports[path.stem] = report
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise UserError(f"{path} is not a whole benchmark: it lacks {error}.") from error
         except (OSError, ValueError) as error:
             raise UserError(f"{path} is not a stored benchmark: {error}.") from error
-        if isinstance(report, dict) and "benchmark" in report:
-            reports[path.stem] = report
     return reports
 
 

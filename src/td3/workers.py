@@ -86,7 +86,7 @@ class Workers:
         """The step that was begun, once all workers have done it."""
         board, self.under_way = self.board, False
         self.gather()
-        if board.waiting.any():
+        if np.count_nonzero(board.waiting):
             self.start_lives()
         self.states = board.states.copy()
         return Steps(

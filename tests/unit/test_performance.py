@@ -124,3 +124,6 @@ def test_bad_input_is_one_sentence(results: Path, tmp_path: Path) -> None:
     (results / "broken.json").write_text("{", encoding="utf-8")
     with pytest.raises(UserError, match="not a stored benchmark"):
         read_results(results)
+    (results / "broken.json").write_text('{"benchmark": "update"}', encoding="utf-8")
+    with pytest.raises(UserError, match="not a whole benchmark: it lacks 'settings'"):
+        read_results(results)

@@ -107,7 +107,9 @@ class Captured(Learner):
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
         sizes: Tensor,
     ) -> "Updating":  # fmt: skip
-        return Updating(agent, replay, interval, numbers, sizes, self.prepare, self.compiled)
+        return Updating(
+            agent, replay, interval, numbers, sizes, self.prepare, self.compiled, self.fused
+        )
 
     def prepare(self, agent: TD3) -> None:
         if self.fused:
@@ -151,9 +153,9 @@ class Updating:
 
     def __init__(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
-        sizes: Tensor, prepare: Prepare, compiled: bool,
+        sizes: Tensor, prepare: Prepare, compiled: bool, fused: bool,
     ) -> None:  # fmt: skip
-        self.agent, self.replay, self.interval = agent, replay, interval
+        self.agent, self.replay, self.interval, self.fused = agent, replay, interval, fused
         settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
         self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
         self.sending = Sending(agent, replay, batch)
@@ -211,6 +213,11 @@ class Updating:
             return
         assert self.replay.rows is not None
         given = self.given
+        if self.fused:
+            from td3.accelerate.fused import pick
+
+            pick(self.replay.rows, given, self.picked)
+            return
         places = (at_hand(given, "uniform") * given["sizes"]).long() + self.offsets
         rows = self.replay.rows.flatten(0, 1)
         torch.index_select(rows, 0, places.flatten(), out=self.picked)

@@ -209,3 +209,15 @@ def _(
     correction_1: Tensor, correction_2: Tensor, beta_1: float, beta_2: float, eps: float,
 ) -> None:  # fmt: skip
     pass
+
+
+def pick(ring: Tensor, given: dict[str, Tensor], picked: Tensor) -> None:
+    """Step 4 as one kernel: from `ring`, (agents, capacity, width), into `picked`."""
+    agents, capacity, width = ring.shape
+    ahead, batch = given["uniform"].shape[2:]
+    rows = 4 if agents < FEW else 16
+    kernels.sample_kernel[agents, triton.cdiv(batch, rows)](
+        ring, given["uniform"], given["position"], given["sizes"], picked, capacity, agents,
+        AHEAD=ahead, BATCH=batch, WIDTH=width, PADDED_WIDTH=power_of_two(width), ROWS=rows,
+        num_warps=4,
+    )  # fmt: skip

@@ -230,3 +230,27 @@ def adam_kernel(
     tl.store(mean + place, first, mask=exists)
     tl.store(square + place, second, mask=exists)
     tl.store(parameter + place, value, mask=exists)
+
+
+@triton.jit
+def sample_kernel(
+    ring, uniform, position, sizes, picked, capacity, agents,
+    AHEAD: tl.constexpr, BATCH: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+):  # fmt: skip
+    """Rows of one agent's batch from its ring, by the random numbers of the update at hand."""
+    agent = tl.program_id(0).to(tl.int64)
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    in_batch = rows < BATCH
+    at = tl.load(position)
+    block = ((at // AHEAD) * agents + agent) * AHEAD + at % AHEAD
+    numbers = tl.load(uniform + block * BATCH + rows, mask=in_batch, other=0.0)
+    place = (numbers * tl.load(sizes + agent).to(tl.float64)).to(tl.int64)
+    columns = tl.arange(0, PADDED_WIDTH)
+    inside = in_batch[:, None] & (columns < WIDTH)[None, :]
+    taken = tl.load(
+        ring + (agent * capacity + place)[:, None] * WIDTH + columns[None, :], mask=inside
+    )
+    tl.store(
+        picked + (agent * BATCH + rows)[:, None] * WIDTH + columns[None, :], taken, mask=inside
+    )

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Everything that is shown of td3 on a GPU: benchmarks/gpu.sh FOLDER [tests] [update] [train] [scaling]
+# Logs and results are written into FOLDER; results that are to be kept go to benchmarks/results.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+folder=$1
+name=${TD3_GPU:-h200}
+shift
+td3=(python3 -m td3)
+
+tests() { # parity of every way to execute an update, exact resume, fused kernels
+  python3 -m pytest -m gpu -v -rs --junitxml="$folder/tests-$name.xml" tests >"$folder/tests-$name.log" 2>&1
+  tail -n 3 "$folder/tests-$name.log"
+}
+
+update() {
+  for agents in 1 10 64 128 256; do
+    "${td3[@]}" bench update --agents $agents --rounds 5 --seconds 0.5 --out "$folder/update-$name-$agents.json"
+  done
+  "${td3[@]}" bench update --agents 10 --precision float32 --rounds 5 --seconds 0.5 \
+    --out "$folder/update-$name-10-float32.json"
+}
+
+train() {
+  "${td3[@]}" bench throughput --rounds 5 --seconds 2 --out "$folder/throughput-$name-1.json"
+  "${td3[@]}" bench throughput --agents 10 --rounds 5 --seconds 2 --out "$folder/throughput-$name-10.json"
+  "${td3[@]}" bench environments --seconds 0.3 --out "$folder/environments-$name.json"
+}
+
+scaling() {
+  "${td3[@]}" bench scaling --rounds 3 --seconds 0.3 --out "$folder/scaling-$name.json"
+}
+
+mkdir -p "$folder"
+for part in "${@:-tests}"; do
+  "$part"
+done
