@@ -191,7 +191,7 @@ class TD3:
         delay, *others = {count % policy_freq for count in self.updates.tolist()}
         if others:
             raise ValueError("these agents have trained unequally often; train each by member(k)")
-        return bool(delay == 0)
+        return delay == 0
 
     def tidy(self) -> None:
         """Now and then, let Adam forget what has faded. To be called after each update."""

@@ -62,7 +62,7 @@ def worker_count(config: Config, environments: int) -> int:
     if free < 1 or (workers == 1 and not beside):
         return 0
     step = step_seconds(config)
-    saved = (environments - rounds) * step + min(step, beside) - HANDOVER_SECONDS
+    saved = (environments - rounds) * step + min(rounds * step, beside) - HANDOVER_SECONDS
     steps = config.loop.steps / environment.count
     return workers if saved * steps > WORTHWHILE_SECONDS else 0
 

@@ -25,7 +25,7 @@ from td3.errors import UserError
 from td3.files import TEMPORARY, digest, flush_folder, new_folder, remove, rename, write_durably
 from td3.replay import ReplayBuffer
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 2
 SEGMENT_NAME = re.compile(r"\d{9,}\.rows")
 STATE, MANIFEST = "state.safetensors", "manifest.json"

@@ -296,6 +296,8 @@ class Collector:
         """Wait for what came of it; returns the episodes that ended."""
         steps = self.environments.receive()
         self.last = *self.sent, steps
+        if self.may_overflow:
+            self.finite(self.scaled(steps.rewards), "its reward is too large to store")
         over, lived = steps.terminated | steps.truncated, steps.real
         if np.count_nonzero(self.frozen):
             awake = ~self.frozen[self.owners]
@@ -325,16 +327,18 @@ class Collector:
         rows = np.empty((len(states), 2 * state_dim + action_dim + 2), dtype=np.float32)
         rows[:, :state_dim], rows[:, state_dim : 2 * state_dim] = states, steps.next_states
         rows[:, 2 * state_dim : -2], rows[:, -1] = actions, steps.terminated
-        if self.may_overflow:
-            with np.errstate(over="ignore"):  # what is too large becomes infinite
-                rows[:, -2] = self.reward_scale * steps.rewards
-            rows = self.finite(rows, "its reward is too large to store")
-        else:
-            rows[:, -2] = self.reward_scale * steps.rewards
-            rows = self.zero_where_frozen(rows)
+        rows[:, -2:-1] = self.scaled(steps.rewards)
+        rows = self.zero_where_frozen(rows)
         if steps.real is None or steps.real.all():
             return self.owners, rows
         return self.owners[steps.real], rows[steps.real]
+
+    def scaled(self, rewards: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Rewards as they are stored, one row each; what is too large becomes infinite."""
+        if not self.may_overflow:
+            return (self.reward_scale * rewards).astype(np.float32)[:, None]
+        with np.errstate(over="ignore"):
+            return (self.reward_scale * rewards).astype(np.float32)[:, None]
 
     def snapshot(self) -> Arrays:
         own: Arrays = {"returns": self.returns, "lengths": self.lengths}

@@ -27,7 +27,10 @@ class Learner:
         """
         given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
         actions: NDArray[np.float32] = (
-            self.agent.act(given.to(self.agent.device)).flatten(0, 1).cpu().numpy()
+            self.agent.act(given.to(self.agent.device, self.agent.dtype))
+            .flatten(0, 1)
+            .cpu()
+            .numpy()
         )
         return actions
 

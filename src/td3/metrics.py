@@ -36,9 +36,10 @@ class Interval:
         """Episodes ended, the sum of their returns, the sum of their lengths."""
         self.actions = np.zeros((agents, 2))
         """Saturated action components, all action components."""
-        self.saturated = np.zeros(0, dtype=np.int64)
-        """How often each component was saturated, and in how many steps, since the last `fold`."""
         self.acted = 0
+        """Steps since the last `fold`."""
+        self.saturated = np.zeros(0, dtype=np.int64)
+        """How often each action component was saturated in them."""
 
     def add_update(self, diagnostics: Diagnostics, agent: int | None = None) -> None:
         """Take in one update: of all agents, or of one trained by itself."""
@@ -54,6 +55,7 @@ class Interval:
         one.agents, rows = 1, slice(agent, agent + 1)
         one.sums, one.counts = self.sums[rows], self.counts[rows]
         one.episodes, one.actions = self.episodes[rows], self.actions[rows]
+        one.acted = 0
         return one
 
     def add_episode(self, agent: int, episode_return: float, length: int) -> None:

@@ -48,7 +48,7 @@ def read_results(folder: Path) -> dict[str, Report]:
             if isinstance(report, dict) and "benchmark" in report:
                 made({path.stem: report}, {})
                 reports[path.stem] = report
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
+        except KeyError as error:
             raise UserError(f"{path} is not a whole benchmark: it lacks {error}.") from error
         except (OSError, ValueError) as error:
             raise UserError(f"{path} is not a stored benchmark: {error}.") from error

@@ -115,8 +115,9 @@ class Training:
         """One step of every environment, and the updates that belong to it.
 
         The actions are chosen first. While the environments take them, the agents learn from what
-        was stored before, and the transitions of the step before are stored: nothing that can be
-        done meanwhile waits for the environments, nor they for it.
+        was stored before, and then the transitions of the step before are stored: nothing that can
+        be done meanwhile waits for the environments, nor they for it. So an update sees what
+        happened up to two steps ago.
         """
         self.step += self.collector.count
         loop, states = self.config.loop, self.environments.states
@@ -135,15 +136,20 @@ class Training:
             self.interval.add_actions(chosen)
         if updates:
             self.learner.learn(updates)
-        owners, rows = self.collector.rows()
-        if len(rows):
-            self.learner.store(owners, rows)
+        self.store()
         ended = self.collector.receive()
         for episode in ended:
             self.interval.add_episode(*episode)
-            if loop.update == "episode" and self.replay.added[episode.agent]:
+            if loop.update == "episode":
+                self.store()
                 self.learner.learn_alone(episode.agent, episode.length * loop.updates_per_step)
         return ended
+
+    def store(self) -> None:
+        """Put the transitions that were received last into the rings."""
+        owners, rows = self.collector.rows()
+        if len(rows):
+            self.learner.store(owners, rows)
 
     @property
     def finished(self) -> bool:

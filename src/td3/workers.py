@@ -68,8 +68,8 @@ class Workers:
         finally:
             os.close(memory)
         self.states = self.board.states.copy()
-        plural = "es" if count > 1 else ""
-        self.arrangement = f"{len(streams)} environments in {count} worker process{plural}"
+        held = f"{len(streams)} environment{'s' if len(streams) > 1 else ''}"
+        self.arrangement = f"{held} in {count} worker process{'es' if count > 1 else ''}"
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
         self.send(actions, time)

@@ -1,13 +1,16 @@
 """A member of a population that diverges is frozen; the others do not notice."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from pretend import pretend_graphs
 from run_tools import different, tiny, train_in_pieces
 
+from td3.accelerate.captured import Captured
 from td3.checkpoint import newest_checkpoint
 from td3.config import Config
 from td3.errors import RunStopped, UserError
@@ -101,6 +104,28 @@ def test_resume_keeps_it_frozen_and_the_others_exact(
     whole, pieces = (read_run(tmp_path / name).frozen for name in ("whole", "pieces"))
     assert whole == pieces
     assert sorted(whole) == [2, 3]
+
+
+@pytest.mark.parametrize("key", [RATE, SCALE])
+def test_the_learner_for_a_gpu_freezes_the_same_member(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With graphs that are only called again. Transitions wait there when a member is frozen."""
+    config = population(key, 1e30)
+    plain = trained(dataclasses.replace(config, execution="eager"), tmp_path / "plain")
+    pretend_graphs(monkeypatch)
+    monkeypatch.setattr(
+        "td3.training.make_learner",
+        lambda *given: Captured(*given[:4], compiled=False, fused=False),
+    )
+    captured = trained(config, tmp_path / "captured")
+    assert plain.population.frozen.tolist() == captured.population.frozen.tolist()
+    # An update was already under way when the action was read: the frozen count one less.
+    counts = ["agent/critic_optimizer.count"] if key == RATE else []
+    assert different(tmp_path / "plain", tmp_path / "captured") == counts
+    assert captured.replay.rows is not None
+    assert captured.replay.rows[:2].any()
+    assert not captured.replay.rows[2:].any()
 
 
 def test_the_run_fails_when_everyone_has_diverged(tmp_path: Path) -> None:

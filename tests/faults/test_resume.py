@@ -175,12 +175,18 @@ def wait_for_event(folder: Path, event: str, process: subprocess.Popen[bytes]) -
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("update", ["step", "episode"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "pendulum", "four agents", "after each episode", "three environments",
+        "normalised, rewards scaled", "ring never full",
+    ],
+)  # fmt: skip
 def test_the_learner_for_a_gpu_comes_to_the_same_numbers_whole_and_in_pieces(
-    update: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With graphs that are only called again, so that all but the device is shown."""
-    config = tiny(loop={"update": update}, seeds=2)
+    config = tiny(**VARIANTS[variant])
     train_in_pieces(dataclasses.replace(config, execution="eager"), tmp_path / "plain", [])
     pretend_graphs(monkeypatch)
 

@@ -143,3 +143,30 @@ def test_fused_layers_and_their_gradients(
     assert (found[1][2][:, numbers:] == 0).all()
     for exact, fused, limit in zip(*found, (5e-3, 5e-2, 5e-2), strict=True):
         assert (exact - fused).norm() / exact.norm() < limit
+
+
+@pytest.mark.gpu
+@GPU
+@pytest.mark.parametrize("agents", [1, 3, 9])
+@pytest.mark.parametrize("capacity", [1, 17, 64])
+@pytest.mark.parametrize("batch", [5, 64])
+@pytest.mark.parametrize("position", [3, 45])
+def test_the_kernel_that_samples_picks_the_same_rows(
+    agents: int, capacity: int, batch: int, position: int
+) -> None:
+    from td3.accelerate.fused import pick
+
+    generator = torch.Generator("cuda").manual_seed(0)
+    rings = torch.randn(agents + 1, capacity, 42, device="cuda", generator=generator)
+    uniform = torch.rand(
+        2, agents, 32, batch, dtype=DOUBLE, device="cuda", generator=generator
+    )  # fmt: skip
+    sizes = torch.randint(1, capacity + 1, (agents, 1), device="cuda", generator=generator)
+    given = {
+        "uniform": uniform, "sizes": sizes, "position": torch.tensor([position], device="cuda"),
+    }  # fmt: skip
+    picked, ring = torch.zeros(agents * batch, 42, device="cuda"), rings[1:]  # as a member's is
+    pick(ring, given, picked)
+    places = (uniform[position // 32, :, position % 32] * sizes).long()
+    expected = torch.stack([own[places[k]] for k, own in enumerate(ring)])
+    assert torch.equal(picked, expected.flatten(0, 1))

@@ -1,5 +1,6 @@
 """CUDA graphs that are only functions called again: all but the device."""
 
+from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -9,39 +10,63 @@ import torch
 from td3.accelerate import captured, sending, traffic
 
 
-class Pretended:
-    """Stands for a CUDA graph, and for an event that has always happened."""
+class Device:
+    """Does what it was asked for at once, or, if `late`, not before somebody waits for it."""
 
-    def __init__(self, function: Callable[[], None] = lambda: None) -> None:
-        self.function = function
+    def __init__(self, late: bool) -> None:
+        self.late = late
+        self.queue: deque[Callable[[], None]] = deque()
+        self.asked = self.done = 0
+
+    def ask(self, work: Callable[[], None]) -> None:
+        self.queue.append(work)
+        self.asked += 1
+        if not self.late:
+            self.catch_up()
 
     @torch.no_grad()
-    def replay(self) -> None:
-        self.function()
-
-    def record(self) -> None: ...
-
-    def wait(self) -> None: ...
-
-    def synchronize(self) -> None: ...
+    def catch_up(self, until: int | None = None) -> None:
+        while self.queue and (until is None or self.done < until):
+            self.queue.popleft()()
+            self.done += 1
 
 
-def pretend_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+class Graph:
+    def __init__(self, device: Device, function: Callable[[], None]) -> None:
+        self.replay = lambda: device.ask(function)
+
+
+class Event:
+    def __init__(self, device: Device) -> None:
+        self.device, self.after = device, 0
+
+    def record(self) -> None:
+        self.after = self.device.asked
+
+    def synchronize(self) -> None:
+        self.device.catch_up(self.after)
+
+    wait = synchronize
+
+
+def pretend_graphs(monkeypatch: pytest.MonkeyPatch, late: bool = False) -> None:
     """Let `Captured` do all that it does, on a CPU."""
+    device = Device(late)
 
-    def pretend(function: Callable[[], None], warm_up: Callable[[], None]) -> Pretended:
+    def capture(function: Callable[[], None], warm_up: Callable[[], None]) -> Graph:
+        device.catch_up()
         with torch.no_grad():
             warm_up()
-        return Pretended(function)
+        return Graph(device, function)
 
     def pageable(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype)
 
     for module in (captured, traffic):
-        monkeypatch.setattr(module, "Graph", pretend)
+        monkeypatch.setattr(module, "Graph", capture)
     for module in (traffic, sending):
         monkeypatch.setattr(module, "pinned", pageable)
-    monkeypatch.setattr(torch.cuda, "Event", Pretended)
+    monkeypatch.setattr(torch.cuda, "Event", lambda: Event(device))
     monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda of=None: device.catch_up())

@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from td3.accelerate import Planned, accelerate, threads, workspace
+from td3.accelerate import Planned, threads
 from td3.accelerate.kernels import Pool, calls_for
 from td3.accelerate.plan import Plan
+from td3.accelerate.planned import Acting
 from td3.accelerate.trace import inputs_of, state_of, trace
-from td3.accelerate.workspace import Acting, Workspace
 from td3.agent import TD3
 from td3.config import from_dict
 from td3.launch import prepared, resume, train
@@ -35,12 +34,6 @@ def given(agents: int = 1, batch: int = 8) -> tuple[Batch, Tensor]:
     rows = torch.randn(agents, batch, 10, generator=generator)
     noise = torch.randn(agents, batch, 2, generator=generator)
     return Batch(*rows.split((3, 3, 2, 1, 1), dim=-1)), noise
-
-
-def workspace_of(agent: TD3) -> Workspace:
-    found = agent.__dict__["update"]
-    assert isinstance(found, Workspace)
-    return found
 
 
 def numbers(agent: TD3) -> list[Tensor]:
@@ -80,72 +73,6 @@ def test_a_trace_takes_the_prepared_networks() -> None:
     assert len(prepared) == 4
     assert "baddbmm" not in str(graph.graph)
     assert not any("compute" in network.__dict__ for network in (agent.actor, agent.critic))
-
-
-def test_an_accelerated_agent_reserves_its_memory_once() -> None:
-    agent, (batch, noise) = accelerate(make_agent()), given()
-    for _ in range(2):
-        agent.update(batch, noise)
-    pool = workspace_of(agent).pool
-    reserved = {size: [memory.data_ptr() for memory in free] for size, free in pool.free.items()}
-    assert sum(map(len, reserved.values())) > 5
-    seen = [agent.update(batch, noise) for _ in range(6)]
-    assert len(workspace_of(agent).plans) == 2
-    assert reserved == {
-        size: [memory.data_ptr() for memory in free] for size, free in pool.free.items()
-    }
-    losses = [update.critic_loss.item() for update in seen]
-    assert all(later != earlier for earlier, later in pairwise(losses)), "results share memory"
-
-
-def test_plans_that_are_no_longer_needed_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace, "PLANS", 2)
-    agent = accelerate(make_agent())
-    for k in range(5):
-        agent.update(*given(), discount=0.9 + k / 100)
-        assert 1 <= len(workspace_of(agent).plans) <= 2
-
-
-def test_another_batch_size_gets_another_plan() -> None:
-    plain, agent = make_agent(), accelerate(make_agent())
-    for size in (8, 5, 8):
-        expected, seen = plain.update(*given(batch=size)), agent.update(*given(batch=size))
-        torch.testing.assert_close(seen.critic_loss, expected.critic_loss)
-
-
-def test_copies_and_members_do_not_train_their_origin() -> None:
-    agent = accelerate(make_agent(2))
-    agent.update(*given(2))
-    before = numbers(agent)
-    twin = copy.deepcopy(agent)
-    assert "update" not in twin.__dict__
-    assert "update" not in agent.member(0).__dict__
-    twin.update(*given(2))
-    assert equal(numbers(agent), before)
-    assert not equal(numbers(twin), before)
-
-
-def test_a_member_trains_the_memory_that_it_shares() -> None:
-    agent = accelerate(make_agent(2))
-    member = accelerate(agent.member(1))
-    before = agent.critic.flat.detach().clone()
-    member.update(*given())
-    assert agent.updates.tolist() == [0, 1]
-    assert agent.critic_optimizer.count.tolist() == [0, 1]
-    assert torch.equal(agent.critic.flat[0], before[0])
-    assert not torch.equal(agent.critic.flat[1], before[1])
-    with pytest.raises(ValueError, match="unequally often"):
-        agent.update(*given(2))
-
-
-def test_parameters_put_elsewhere_are_followed() -> None:
-    agent = accelerate(make_agent())
-    agent.update(*given())
-    agent.critic.flat.data = agent.critic.flat.data.clone()
-    before = agent.critic.flat.detach().clone()
-    agent.updates[:] = 0
-    agent.update(*given())
-    assert not torch.equal(agent.critic.flat, before)
 
 
 @pytest.mark.parametrize("networks", [1, 3])
@@ -217,9 +144,7 @@ def test_more_threads_must_earn_their_place(
 ) -> None:
     before = torch.get_num_threads()
     monkeypatch.setattr(threads, "usable_cores", lambda: max(seconds))
-    monkeypatch.setattr(
-        threads, "seconds_per_update", lambda agent, batch, noise, threads: seconds[threads]
-    )
+    monkeypatch.setattr(threads, "seconds_per_update", lambda updating, threads: seconds[threads])
     choose = partial(threads.fastest_threads, 17, 6, agents=1)
     assert choose(hidden_sizes=(256, 256), batch_size=256) == chosen
     assert choose(hidden_sizes=(32, 32), batch_size=64) == 1
@@ -228,9 +153,8 @@ def test_more_threads_must_earn_their_place(
 
 def test_an_update_is_measured_with_the_threads_asked_for() -> None:
     before = torch.get_num_threads()
-    agent, (batch, noise) = accelerate(make_agent()), given()
     try:
-        assert 0 < threads.seconds_per_update(agent, batch, noise, threads=1) < 10
+        assert 0 < threads.seconds_per_update(threads.example(3, 2, (8,), 4, 2), threads=1) < 10
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)

@@ -1,22 +1,17 @@
 """The learner for a GPU, with a graph that is only a function called again: all but the device."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
+from learners import ACTION, STATE, assert_same, config, live, parts
 from pretend import pretend_graphs
 
 from td3.accelerate.captured import Captured
-from td3.agent import TD3
-from td3.config import Config, from_dict
+from td3.accelerate.traffic import Traffic
+from td3.config import Config
 from td3.learner import Learner
-from td3.metrics import Interval
-from td3.population import Population
-from td3.replay import ReplayBuffer
-from td3.seeding import stream_state
 
-STATE, ACTION, CPU = 5, 2, torch.device("cpu")
+ROW = 2 * STATE + ACTION + 2
 
 
 @pytest.fixture(autouse=True)
@@ -24,54 +19,8 @@ def _no_gpu_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_graphs(monkeypatch)
 
 
-def config(agents: int = 3, **tables: Any) -> Config:
-    small = {"agent": {"hidden_sizes": [16, 16], "batch_size": 8}, "environment": {"id": "none"}}
-    return from_dict({**small, "seeds": agents, **tables})
-
-
-def parts(settings: Config) -> tuple[TD3, ReplayBuffer, Interval, Population]:
-    seeds = settings.agent_seeds
-    agent = TD3(STATE, ACTION, hidden_sizes=(16, 16), seed=seeds)
-    population = Population(settings, CPU)
-    return agent, ReplayBuffer(50, seed=seeds), Interval(len(seeds), CPU), population
-
-
 def both(settings: Config) -> tuple[Learner, Captured]:
     return Learner(*parts(settings)), Captured(*parts(settings), compiled=False, fused=False)
-
-
-def assert_same(plain: Learner, fast: Learner) -> None:
-    fast.settle()
-    mine, theirs = plain.agent.tensors(), fast.agent.tensors()
-    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-    assert plain.replay.rows is not None
-    assert fast.replay.rows is not None
-    assert torch.equal(plain.replay.rows, fast.replay.rows)
-    assert torch.equal(plain.interval.sums, fast.interval.sums)
-    assert (plain.interval.counts == fast.interval.counts).all()
-    for name, streams in plain.streams().items():
-        pairs = zip(streams, fast.streams()[name], strict=True)
-        assert all(stream_state(one) == stream_state(other) for one, other in pairs)
-
-
-def live(
-    learners: tuple[Learner, Learner], steps: int, per_agent: int, seed: int = 0,
-    announced: bool = True,
-) -> None:  # fmt: skip
-    """Act, learn and store: the ring of 50 fills and wraps, blocks of draws end within."""
-    agents = learners[0].agent.agents
-    rng = np.random.default_rng(seed)
-    for _ in range(steps):
-        rows = rng.normal(size=(agents * per_agent, 2 * STATE + ACTION + 2)).astype(np.float32)
-        states = rng.normal(size=(agents * per_agent, STATE)).astype(np.float32)
-        actions = []
-        for learner in learners:
-            updates = per_agent if len(learner.replay) else 0
-            actions.append(learner.act(states, then=updates if announced else 0))
-            if updates:
-                learner.learn(updates)
-            learner.store(np.repeat(np.arange(agents), per_agent), rows)
-        assert (actions[0] == actions[1]).all()
 
 
 @pytest.mark.parametrize("announced", [False, True])
@@ -84,6 +33,24 @@ def test_it_does_what_the_plain_learner_does(host: bool, agents: int, announced:
     live((plain, fast), steps=71, per_agent=2, announced=announced)
     assert plain.agent.updates.tolist() == [140] * agents
     assert_same(plain, fast)
+
+
+@pytest.mark.parametrize("agents", [1, 3])
+def test_a_device_that_is_late_changes_nothing(
+    agents: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_graphs(monkeypatch, late=True)
+    plain, fast = both(config(agents))
+    live((plain, fast), steps=71, per_agent=2)
+    torch.cuda.synchronize()
+    assert_same(plain, fast)
+
+
+def test_who_does_not_wait_for_a_late_device_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_graphs(monkeypatch, late=True)
+    monkeypatch.setattr(Traffic, "await_device", lambda self: None)
+    with pytest.raises(AssertionError):
+        live(both(config(1)), steps=5, per_agent=1)
 
 
 def test_asking_where_the_streams_stand_changes_nothing() -> None:
@@ -120,16 +87,34 @@ def test_transitions_wait_for_the_next_states_or_until_they_are_needed() -> None
     written = (fast.replay.rows != 0).any(dim=-1).sum(dim=1)
     assert (fast.replay.added.tolist(), written.tolist()) == ([3] * 3, [2] * 3)
     for _ in range(4):  # as while actions are random
-        row = np.ones((3, 2 * STATE + ACTION + 2), dtype=np.float32)
+        row = np.ones((3, ROW), dtype=np.float32)
         for learner in (plain, fast):
             learner.store(np.arange(3), row)
     fast.settle()
     assert torch.equal(plain.replay.rows, fast.replay.rows)
 
 
+def test_updates_may_not_be_announced_and_then_left() -> None:
+    plain, fast = both(config())
+    live((plain, fast), steps=3, per_agent=1)
+    fast.act(np.zeros((3, STATE), dtype=np.float32), then=2)
+    with pytest.raises(ValueError, match="more updates were announced"):
+        fast.learn(1)
+
+
+@pytest.mark.parametrize("owners", [[0, 0], [0, 1], [0, 0, 2], [1]])
+def test_a_first_step_in_which_some_environments_only_reset(owners: list[int]) -> None:
+    plain, fast = both(config())
+    rows = np.arange(len(owners) * ROW, dtype=np.float32).reshape(len(owners), ROW)
+    for learner in (plain, fast):
+        learner.store(np.array(owners), rows)
+    live((plain, fast), steps=3, per_agent=2)
+    assert_same(plain, fast)
+
+
 def test_an_environment_that_only_reset_stores_nothing() -> None:
     plain, fast = both(config())
-    row = np.ones((2, 2 * STATE + ACTION + 2), dtype=np.float32)
+    row = np.ones((2, ROW), dtype=np.float32)
     live((plain, fast), steps=3, per_agent=1)
     for learner in (plain, fast):
         learner.store(np.array([0, 2]), row)

@@ -34,6 +34,23 @@ def test_means_are_per_agent_and_over_what_happened() -> None:
     assert second["saturated"] == 1.0
 
 
+def test_saturated_actions_are_counted_however_often_one_looks() -> None:
+    interval = Interval(2, torch.device("cpu"))
+    low, high = np.zeros((2, 2)), np.array([[1.0, 0.0], [1.0, -1.0]])
+    for actions in (low, high):
+        interval.add_actions(actions)
+    looked = {name: tensor.clone() for name, tensor in interval.tensors().items()}
+    assert looked["actions"].tolist() == [[1, 4], [2, 4]]
+    interval.member(1).tensors()
+    other = Interval(2, torch.device("cpu"))
+    other.restore(looked)
+    for one in (interval, other):
+        one.add_actions(high)
+        assert [record["saturated"] for record in one.records(3, [0, 1], [0, 0])] == [2 / 6, 4 / 6]
+        one.add_actions(high)
+        assert [record["saturated"] for record in one.records(4, [0, 1], [0, 0])] == [0.5, 1.0]
+
+
 def test_an_interval_starts_empty_after_its_records() -> None:
     interval = Interval(1, torch.device("cpu"))
     interval.add_update(Diagnostics(torch.ones(1), torch.ones(1), torch.ones(1)))

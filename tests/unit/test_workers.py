@@ -317,6 +317,8 @@ def test_beside_a_gpu_one_environment_has_a_worker(
     assert worker_count(config_of(device=device), 1) == workers
     monkeypatch.setattr(arrangement, "step_seconds", lambda config: 20e-6)
     assert worker_count(config_of(device=device), 1) == 0
+    monkeypatch.setattr(arrangement, "usable_cores", lambda: min(cores, 2))
+    assert worker_count(config_of(device=device), 10) == workers, "it steps ten beside our work"
 
 
 def test_the_number_of_workers_can_be_asked_for() -> None:
@@ -336,6 +338,7 @@ def test_a_step_is_timed() -> None:
 def test_an_arrangement_says_what_it_is() -> None:
     for environment, said in [
         ({"vectorization": "own"}, "2 environments in this process"),
+        ({"vectorization": "workers", "workers": 1}, "2 environments in 1 worker process"),
         ({"vectorization": "workers", "workers": 2}, "2 environments in 2 worker processes"),
         ({"vectorization": "sync"}, "2 environments in Gymnasium's SyncVectorEnv"),
     ]:

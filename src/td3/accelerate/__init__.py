@@ -8,23 +8,11 @@ from typing import Literal
 import torch
 
 from td3.accelerate.planned import Planned
-from td3.accelerate.workspace import Workspace
 from td3.agent import TD3
 from td3.learner import Learner
 from td3.metrics import Interval
 from td3.population import Population
 from td3.replay import ReplayBuffer
-
-
-def accelerate(agent: TD3) -> TD3:
-    """Execute this agent's updates on a CPU as planned kernels; returns the agent.
-
-    Copies and members of it are updated plainly, until they are accelerated themselves.
-    """
-    if agent.device.type == "cpu":
-        # An attribute of the object hides the method of its class.
-        agent.__dict__["update"] = Workspace(agent)
-    return agent
 
 
 def make_learner(

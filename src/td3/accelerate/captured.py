@@ -1,7 +1,7 @@
 """On a GPU: acting, storing and updating as CUDA graphs, launched without waiting for any.
 
 The update that is captured is the agent's own, traced (`trace.py`), its networks computed by fused
-kernels where those fit (`fused.py`) and the rest merged by Inductor. The host waits at one place,
+kernels where those fit (`fused.py`) and the rest merged by Inductor. In a step the host waits once,
 for the actions (`traffic.py`), when the updates that follow are already on their way; the ring
 lives on the device, and random numbers arrive in blocks (`sending.py`).
 """
@@ -49,35 +49,52 @@ class Captured(Learner):
         """Updates that were launched together with acting."""
         self.traffic: Traffic | None = None
         self.sizes = torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device)
-        """How much of each ring can be sampled; the device is told as transitions arrive there."""
-        self.told = False
+        """How much of each ring can be sampled; goes to the device together with transitions."""
+        self.sizes_sent = False
+
+    @property
+    def ring_is_there(self) -> bool:
+        """Whether the ring is on the device too."""
+        return self.replay.device == self.agent.device
 
     def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
-        self.traffic_of(len(states)).act(states)
-        self.learn(then)
-        self.begun = then
-        return self.traffic_of(len(states)).actions()
+        traffic = self.traffic_of(len(states))
+        traffic.act(states)
+        self.begun = then if self.ring_is_there else 0  # else batches have to be gathered first
+        self.launch(self.begun)
+        return traffic.actions()
 
     def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
-        every = len(rows) == len(self.traffic.places) if self.traffic else True
-        if self.replay.device == self.agent.device and every:
+        if self.ring_is_there and self.is_whole_step(owners):
             self.traffic_of(len(rows)).store(rows)
-            self.told = True
-        else:  # the ring is on the host, or an environment only reset
+            self.sizes_sent = True
+        else:
             self.settle()
             super().store(owners, rows)
-            self.told = False
+            self.sizes_sent = False
+
+    def is_whole_step(self, owners: NDArray[np.int64]) -> bool:
+        """Whether there is a row of every environment; some may only have reset."""
+        if self.traffic:
+            return len(owners) == len(self.traffic.places)
+        counts = np.bincount(owners, minlength=self.agent.agents)
+        return bool((counts == counts[0]).all())
 
     def learn(self, updates: int) -> None:
         updates, self.begun = updates - self.begun, 0
-        if updates > 0:
-            self.settle()
-            if self.updating is None:
-                self.updating = self.update_graphs(
-                    self.agent, self.replay, self.interval, self.population.hyperparameters,
-                    self.sizes,
-                )  # fmt: skip
-            self.updating(updates)
+        if updates < 0:
+            raise ValueError("more updates were announced than are asked for")
+        self.launch(updates)
+
+    def launch(self, updates: int) -> None:
+        if not updates:
+            return
+        self.settle()
+        if self.updating is None:
+            self.updating = self.update_graphs(
+                self.agent, self.replay, self.interval, self.population.hyperparameters, self.sizes
+            )
+        self.updating(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
         self.settle()
@@ -91,9 +108,9 @@ class Captured(Learner):
     def settle(self) -> None:
         if self.traffic:
             self.traffic.flush()
-        if not self.told:
+        if self.ring_is_there and not self.sizes_sent:
             self.sizes.copy_(torch.from_numpy(self.replay.sizes[:, None]))
-            self.told = True
+            self.sizes_sent = True
 
     def traffic_of(self, environments: int) -> Traffic:
         """The exchange of what so many environments need and give."""

@@ -5,12 +5,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from td3.accelerate.kernels import Pool
-from td3.accelerate.workspace import Acting, plan_update
+from td3.accelerate.plan import Plan
+from td3.accelerate.trace import acting_inputs, inputs_of, trace, trace_acting
 from td3.agent import TD3, Diagnostics
 from td3.learner import Learner
 from td3.metrics import Interval
+from td3.optimizer import Adam
 from td3.population import Population
 from td3.replay import Batch, ReplayBuffer
 
@@ -27,7 +30,8 @@ class Planned(Learner):
         self.alone: dict[int, Updating] = {}
 
     def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
-        given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
+        given = torch.from_numpy(states).to(self.agent.dtype)
+        given = given.view(self.agent.agents, -1, states.shape[1])
         if self.acting is None:
             self.acting = Acting(self.agent, given)
         return self.acting(given).flatten(0, 1).numpy()
@@ -62,9 +66,10 @@ class Updating:
         self.noise = torch.zeros(self.drawn.shape, dtype=agent.dtype)
         self.rows = torch.zeros(agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype)
         parts = self.rows.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-        pool = Pool()
+        given = (agent, Batch(*parts), self.noise, settings)
+        self.pool = Pool()
         self.plans = {
-            delayed: plan_update(agent, Batch(*parts), self.noise, settings, delayed, pool)
+            delayed: Plan(trace(*given, delayed, fuse_adam).graph, inputs_of(*given), self.pool)
             for delayed in (True, False)
         }
 
@@ -86,3 +91,46 @@ class Updating:
             stream.standard_normal(out=noise, dtype=np.float32)
         self.noise.copy_(torch.from_numpy(self.drawn))
         self.replay.gather_rows(self.replay.places(self.uniform), out=self.rows)
+
+
+class Acting:
+    """Does what `TD3.act` does, for as many states as it was made for."""
+
+    @torch.no_grad()
+    def __init__(self, agent: TD3, states: Tensor) -> None:
+        self.states = states.clone()
+        graph = trace_acting(agent, self.states)
+        self.plan = Plan(graph.graph, acting_inputs(agent, self.states), Pool())
+
+    @torch.no_grad()
+    def __call__(self, states: Tensor) -> Tensor:
+        self.states.copy_(states)
+        (actions,) = self.plan()
+        return actions
+
+
+def fuse_adam(agent: TD3) -> None:
+    """Let the optimizers of a copied agent take their step in one pass over memory."""
+    for optimizer in (agent.actor_optimizer, agent.critic_optimizer):
+        optimizer.__dict__["step"] = fused_step(optimizer)
+
+
+def fused_step(optimizer: Adam) -> Any:
+    """PyTorch's kernel for the same step, once per agent, for each has a count of its own."""
+
+    def step() -> None:
+        group = optimizer.param_groups[0]
+        (parameter,) = group["params"]
+        optimizer.count += 1
+        numbers = zip(
+            group["lr"].expand_as(optimizer.count), optimizer.count, parameter.detach(),
+            parameter.grad, optimizer.mean, optimizer.square, strict=True,
+        )  # fmt: skip
+        for rate, count, values, gradient, mean, square in numbers:
+            torch._fused_adam_(
+                [values], [gradient], [mean], [square], [], [count], lr=rate,
+                beta1=group["betas"][0], beta2=group["betas"][1], weight_decay=0.0,
+                eps=group["eps"], amsgrad=False, maximize=False,
+            )  # fmt: skip
+
+    return step

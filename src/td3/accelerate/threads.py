@@ -4,11 +4,12 @@ import time
 
 import torch
 
-from td3.accelerate import accelerate
+from td3.accelerate.planned import Updating
 from td3.agent import TD3
 from td3.cores import usable_cores
 from td3.matrix_products import update_products
-from td3.replay import Batch
+from td3.metrics import Interval
+from td3.replay import ReplayBuffer
 
 WORTH_SHARING = 30e6  # floating-point operations in an update; below, threads wait for each other
 GAIN = 1.2  # how much faster more threads must be to be taken, so that chance does not choose
@@ -23,15 +24,12 @@ def fastest_threads(
     cores = usable_cores()
     if cores == 1 or products.flop_per_update(policy_freq=2) < WORTH_SHARING:
         return 1
-    agent = accelerate(TD3(state_dim, action_dim, hidden_sizes=hidden_sizes, seed=range(agents)))
-    widths = (state_dim, state_dim, action_dim, 1, 1)
-    batch = Batch(*(torch.zeros(agents, batch_size, width) for width in widths))
-    noise = torch.zeros(agents, batch_size, action_dim)
+    updating = example(state_dim, action_dim, hidden_sizes, batch_size, agents)
     before = torch.get_num_threads()
     try:
-        chosen, fastest = 1, seconds_per_update(agent, batch, noise, threads=1)
+        chosen, fastest = 1, seconds_per_update(updating, threads=1)
         for threads in counts_up_to(cores):
-            taken = seconds_per_update(agent, batch, noise, threads)
+            taken = seconds_per_update(updating, threads)
             if taken * GAIN > fastest:
                 break
             chosen, fastest = threads, taken
@@ -40,14 +38,28 @@ def fastest_threads(
     return chosen
 
 
-def seconds_per_update(agent: TD3, batch: Batch, noise: torch.Tensor, threads: int) -> float:
+def example(
+    state_dim: int, action_dim: int, hidden_sizes: tuple[int, ...], batch_size: int, agents: int
+) -> Updating:
+    """Updates of these sizes, on a ring of zeros."""
+    agent = TD3(state_dim, action_dim, hidden_sizes=hidden_sizes, seed=range(agents))
+    ring = ReplayBuffer(batch_size, seed=range(agents))
+    ring.allocate(state_dim, action_dim)
+    ring.added[:] = batch_size
+    numbers = {
+        "batch_size": batch_size, "policy_freq": 2, "discount": 0.99, "tau": 0.005,
+        "policy_noise": 0.2, "noise_clip": 0.5,
+    }  # fmt: skip
+    return Updating(agent, ring, Interval(agents, agent.device), numbers)
+
+
+def seconds_per_update(updating: Updating, threads: int) -> float:
     """The least that a pair of updates, one of them delayed, took; what disturbs takes longer."""
     torch.set_num_threads(threads)
     fastest, end = float("inf"), time.perf_counter() + SECONDS
     while time.perf_counter() < end or fastest == float("inf"):
         start = time.perf_counter()
-        agent.update(batch, noise)
-        agent.update(batch, noise)
+        updating(2)
         fastest = min(fastest, (time.perf_counter() - start) / 2)
     return fastest
 

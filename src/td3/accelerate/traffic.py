@@ -12,6 +12,7 @@ from td3.accelerate.sending import pinned
 from td3.agent import TD3
 from td3.replay import ReplayBuffer, row_width
 
+Parts = dict[str, tuple[tuple[int, ...], torch.dtype]]
 ALIGNED = 64  # bytes
 
 
@@ -24,7 +25,7 @@ class Traffic:
     def __init__(self, agent: TD3, replay: ReplayBuffer, sizes: Tensor, environments: int) -> None:
         self.agent, self.replay, self.sizes = agent, replay, sizes
         width = row_width(agent.state_dim, agent.action_dim)
-        parts: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
+        parts: Parts = {
             "states": ((environments, agent.state_dim), torch.float32),
             "rows": ((environments, width), torch.float32),
             "places": ((environments,), torch.int64),
@@ -51,7 +52,7 @@ class Traffic:
         self.launch(act=True, store=self.waiting)
 
     def actions(self) -> NDArray[np.float32]:
-        """What was chosen: the one place where the host waits for the device."""
+        """What was chosen. Here a step waits for the device."""
         self.await_device()
         actions: NDArray[np.float32] = self.chosen_here.copy()
         return actions
@@ -97,7 +98,7 @@ class Traffic:
         def exchange() -> None:
             self.there.copy_(self.here, non_blocking=True)
             if act:
-                states = given["states"].view(agent.agents, -1, agent.state_dim)
+                states = given["states"].to(agent.dtype).view(agent.agents, -1, agent.state_dim)
                 self.chosen.copy_(agent.act(states).flatten(0, 1), non_blocking=True)
             if store:
                 assert self.replay.rows is not None
@@ -108,14 +109,12 @@ class Traffic:
         return exchange
 
 
-def packed_size(parts: dict[str, tuple[tuple[int, ...], torch.dtype]]) -> int:
+def packed_size(parts: Parts) -> int:
     """Bytes that hold all parts, each beginning at a multiple of ALIGNED."""
     return sum(room(shape, dtype) for shape, dtype in parts.values())
 
 
-def unpack(
-    packed: Tensor, parts: dict[str, tuple[tuple[int, ...], torch.dtype]]
-) -> dict[str, Tensor]:
+def unpack(packed: Tensor, parts: Parts) -> dict[str, Tensor]:
     """Views of the parts."""
     found, start = {}, 0
     for name, (shape, dtype) in parts.items():

@@ -1,0 +1,78 @@
+"""Learners beside each other: the same ring, the same streams, the same life."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from td3.agent import TD3
+from td3.config import Config, from_dict
+from td3.learner import Learner
+from td3.metrics import Interval
+from td3.population import Population
+from td3.replay import ReplayBuffer
+from td3.seeding import stream_state
+
+STATE, ACTION, RING, CPU = 5, 2, 50, torch.device("cpu")
+
+
+def config(agents: int = 3, **tables: Any) -> Config:
+    small: dict[str, Any] = {
+        "agent": {"hidden_sizes": [16, 16], "batch_size": 8}, "environment": {"id": "none"},
+    }  # fmt: skip
+    for name, table in tables.items():
+        small[name] = {**small.get(name, {}), **table}
+    return from_dict({**small, "seeds": agents})
+
+
+def parts(
+    settings: Config, dtype: torch.dtype = torch.float32
+) -> tuple[TD3, ReplayBuffer, Interval, Population]:
+    seeds = settings.agent_seeds
+    population = Population(settings, CPU)
+    agent = TD3(
+        STATE, ACTION, hidden_sizes=settings.agent.hidden_sizes, seed=seeds, dtype=dtype,
+        actor_learning_rate=population.number("agent.actor_learning_rate"),
+        critic_learning_rate=population.number("agent.critic_learning_rate"),
+        normalize_observations=settings.environment.normalize_observations,
+    )  # fmt: skip
+    ring = ReplayBuffer(RING, seed=seeds, dtype=dtype)
+    return agent, ring, Interval(len(seeds), CPU), population
+
+
+def live(
+    learners: tuple[Learner, Learner], steps: int, per_agent: int, seed: int = 0,
+    announced: bool = True, off: float = 0.0,
+) -> None:  # fmt: skip
+    """Act, learn and store: the ring fills and wraps, blocks of draws end within."""
+    agents = learners[0].agent.agents
+    owners = np.repeat(np.arange(agents), per_agent)
+    rng = np.random.default_rng(seed)
+    for _ in range(steps):
+        rows = rng.normal(size=(agents * per_agent, 2 * STATE + ACTION + 2)).astype(np.float32)
+        states = rng.normal(size=(agents * per_agent, STATE)).astype(np.float32)
+        actions = []
+        for learner in learners:
+            if learner.agent.normalizer:
+                learner.agent.normalizer.observe(owners, states)
+            updates = per_agent if learner.replay.filled else 0
+            actions.append(learner.act(states, then=updates if announced else 0))
+            if updates:
+                learner.learn(updates)
+            learner.store(owners, rows)
+        assert np.abs(actions[0] - actions[1]).max() <= off
+
+
+def assert_same(plain: Learner, other: Learner, off: float = 0.0) -> None:
+    other.settle()
+    mine, theirs = plain.agent.tensors(), other.agent.tensors()
+    for name in mine:
+        assert (mine[name] - theirs[name]).abs().max() <= off, name
+    assert plain.replay.rows is not None
+    assert other.replay.rows is not None
+    assert torch.equal(plain.replay.rows, other.replay.rows)
+    assert (plain.interval.sums - other.interval.sums).abs().max() <= 100 * off
+    assert (plain.interval.counts == other.interval.counts).all()
+    for name, streams in plain.streams().items():
+        pairs = zip(streams, other.streams()[name], strict=True)
+        assert all(stream_state(one) == stream_state(two) for one, two in pairs)

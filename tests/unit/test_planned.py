@@ -1,0 +1,82 @@
+"""The learner for a CPU: planned kernels add in another order, so numbers differ by rounding."""
+
+from typing import Any
+
+import pytest
+import torch
+from learners import assert_same, config, live, parts
+
+from td3.accelerate import Planned
+from td3.config import Config
+from td3.learner import Learner
+
+ROUNDING = 1e-10  # in double precision
+
+
+def both(settings: Config) -> tuple[Learner, Planned]:
+    double = torch.float64
+    return Learner(*parts(settings, double)), Planned(*parts(settings, double))
+
+
+VARIANTS: dict[str, tuple[int, dict[str, Any]]] = {
+    "one agent": (1, {}),
+    "three agents": (3, {}),
+    "one hidden layer": (2, {"agent": {"hidden_sizes": [24]}}),
+    "three hidden layers": (2, {"agent": {"hidden_sizes": [40, 24, 16]}}),
+    "normalised": (2, {"environment": {"normalize_observations": True}}),
+    "delayed by three": (2, {"agent": {"policy_freq": 3}}),
+    "a grid": (
+        1,
+        {"grid": {"agent.discount": [0.9, 0.99], "agent.critic_learning_rate": [1e-3, 1e-2]}},
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_does_what_the_plain_learner_does(variant: str) -> None:
+    agents, tables = VARIANTS[variant]
+    plain, planned = both(config(agents, **tables))
+    before = plain.agent.critic.flat.detach().clone()
+    live((plain, planned), steps=101, per_agent=2, off=1e-6)
+    assert planned.agent.updates.tolist() == [200] * planned.agent.agents
+    assert (planned.agent.critic.flat - before).abs().max() > 0.01
+    assert_same(plain, planned, ROUNDING)
+
+
+def test_members_learn_alone() -> None:
+    plain, planned = both(config(3))
+    live((plain, planned), steps=21, per_agent=1, off=1e-6)
+    before = planned.agent.critic.flat.detach().clone()
+    for learner in (plain, planned):
+        for member, updates in ((1, 40), (0, 7), (1, 5)):
+            learner.learn_alone(member, updates)
+    assert planned.agent.updates.tolist() == [27, 65, 20]
+    assert torch.equal(planned.agent.critic.flat[2], before[2])
+    assert_same(plain, planned, ROUNDING)
+    with pytest.raises(ValueError, match="unequally often"):
+        planned.learn(1)
+
+
+def test_it_reserves_its_memory_once() -> None:
+    def reserved() -> dict[int, list[int]]:
+        assert planned.updating is not None
+        free = planned.updating.pool.free
+        return {size: [memory.data_ptr() for memory in kept] for size, kept in free.items()}
+
+    plain, planned = both(config(2))
+    live((plain, planned), steps=4, per_agent=1, off=1e-6)
+    before = reserved()
+    assert sum(map(len, before.values())) > 5
+    live((plain, planned), steps=6, per_agent=1, off=1e-6)
+    assert reserved() == before
+
+
+def test_put_back_it_goes_on_to_the_bit() -> None:
+    one, other = (Planned(*parts(config(2))) for _ in range(2))
+    live((one, other), steps=30, per_agent=1)
+    saved = {name: tensor.clone() for name, tensor in one.agent.tensors().items()}
+    one.learn(3)
+    other.agent.restore({name: torch.ones_like(tensor) for name, tensor in saved.items()})
+    other.agent.restore(saved)  # its plans were made before
+    other.learn(3)
+    assert_same(one, other)
