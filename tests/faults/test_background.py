@@ -180,7 +180,7 @@ def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> N
         training.on_step = kill
         with pytest.raises(RunStopped, match=r"^Evaluator 0 was killed by signal 9$"):
             training.loop(StopRequest())
-        assert training.step == 450
+        assert training.step in (300, 450)  # whether it had finished what it was asked at 150
     with prepared(config, tmp_path / "killed", None) as training:
         assert training.restore() == []
         training.loop(StopRequest())
