@@ -32,7 +32,7 @@ class Diagnostics(NamedTuple):
 
     critic_loss: Tensor
     q: Tensor
-    actor_loss: Tensor | None = None
+    actor_loss: Tensor | None
 
 
 class TD3:

@@ -4,6 +4,7 @@ import dataclasses
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import remove
 from td3.integrations import tracker
 from td3.memory import check_memory
-from td3.metrics import Sink
+from td3.metrics import Guarded, Sink
 from td3.signals import StopRequest
 from td3.training import Training
 
@@ -132,13 +133,21 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
     with ExitStack() as stack:
         stack.enter_context(runs.locked(folder))
         sinks: list[Sink] = []
+
+        def report(message: str) -> None:
+            training.run.event("warning", step=training.step, message=message)
+            for sink in sinks:
+                sink.write({"kind": "remark", "message": message})
+
         for name in config.track:
-            sinks.append(tracker(name, config, folder))
+            sinks.append(Guarded(name, tracker(name, config, folder), report))
             stack.callback(sinks[-1].close)
-        if display:
-            sinks.append(display)
-        training = Training(config, folder, sinks, *([display.step] if display else []))
+        training = Training(config, folder, sinks)
         stack.callback(training.close)
+        if display:
+            shown = Guarded("The display", display, report)
+            sinks.append(shown)
+            training.on_step = partial(shown.attempt, display.step)
         if display and len(training.environments.states) > 1:
             arrangement = training.environments.arrangement
             display.write({"kind": "environments", "message": arrangement})

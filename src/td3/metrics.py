@@ -1,8 +1,9 @@
 """Numbers out of training: the only place where tensors become floats, and where they go."""
 
+import contextlib
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from td3.agent import Diagnostics
+from td3.errors import first_line
 
 Record = dict[str, Any]
 SATURATED = 0.99  # an action nearer to its bound than this hardly has a gradient
@@ -21,6 +23,30 @@ class Sink(Protocol):
 
     def write(self, record: Record) -> None: ...
     def close(self) -> None: ...
+
+
+class Guarded:
+    """A sink that may break without ending the run: it is left out from then on."""
+
+    def __init__(self, name: str, sink: Sink, report: Callable[[str], None]) -> None:
+        self.name, self.sink, self.report = name, sink, report
+        self.broken = False
+
+    def write(self, record: Record) -> None:
+        self.attempt(self.sink.write, record)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):  # nothing is left to be lost
+            self.sink.close()
+
+    def attempt(self, action: Callable[..., None], *given: Any) -> None:
+        if self.broken:
+            return
+        try:
+            action(*given)
+        except Exception as error:  # whatever a tracker or a closed terminal comes up with
+            self.broken = True
+            self.report(f"{self.name} takes no more records: {first_line(error)}")
 
 
 class Interval:

@@ -226,6 +226,8 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "command": (["trian"], "No command 'trian'. Did you mean 'train'?"),
     "flag": (["train", "--agent.batch-sze", "3"], "Did you mean --agent.batch-size?"),
     "value": (["train", "--agent.batch-size", "many"], "Error parsing --agent.batch-size"),
+    "part of a step": (["train", "--steps", "1.5"], "--steps: '1.5' is not a whole number."),
+    "no number": (["train", "--seeds", "ten"], "--seeds: 'ten' is not a whole number."),
     "number": (["train", "Pendulum-v1", "--agent.batch-size", "0"], "agent.batch_size must be"),
     "share": (["train", "Pendulum-v1", "--agent.tau", "2"], "agent.tau must lie between 0 and 1"),
     "recipe": (["train", "--recipe", "papr"], "No recipe 'papr'. Did you mean 'paper'?"),
@@ -243,6 +245,16 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "episodes": (["evaluate", "runs/none", "--episodes", "0"], "--episodes must be 1 or more"),
     "kwargs": (["train", "Pendulum-v1", "--environment.kwargs", "gg", "3"], "Cannot make Pendulum"),
 }  # fmt: skip
+
+
+def test_whole_numbers_may_be_written_as_people_write_them() -> None:
+    from td3.cli import parse
+    from td3.cli.train import Arguments, default
+
+    words = ["Pendulum-v1", "--steps", "1e6", "--loop.replay-size", "2_000", "--seeds", "3.0"]
+    arguments = parse(Arguments, "train", words, default(words))
+    assert (arguments.steps, arguments.config.seeds) == (10**6, 3)
+    assert arguments.config.loop.replay_size == 2000
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -1,5 +1,6 @@
 """What happens to a run folder when something else goes wrong."""
 
+import json
 import os
 import shutil
 import signal
@@ -200,3 +201,53 @@ def test_a_tracker_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
     assert "--track wandb could not start" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+class Breaking:
+    """Something that takes a few records and then breaks."""
+
+    def __init__(self, records: int) -> None:
+        self.left, self.seen = records, 0
+
+    def write(self, record: dict[str, Any]) -> None:
+        self.seen += 1
+        self.left -= 1
+        if self.left < 0:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    def step(self, step: int) -> None:
+        if self.left < 0:
+            raise OSError("nobody reads this")
+
+    def close(self) -> None:
+        raise RuntimeError("closed twice")
+
+
+def warnings_of(folder: Path) -> list[str]:
+    lines = (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines]
+    return [event["message"] for event in events if event["event"] == "warning"]
+
+
+def test_a_tracker_that_breaks_does_not_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, shown = Breaking(3), Breaking(10_000)
+    monkeypatch.setattr("td3.launch.tracker", lambda *given: broken)
+    folder, code = start(tiny(track=["wandb"]), tmp_path / "run", display=shown)
+    assert code == 0
+    assert broken.seen == 4
+    assert warnings_of(folder) == ["wandb takes no more records: [Errno 32] Broken pipe"]
+    assert shown.seen > 10
+
+
+@pytest.mark.parametrize("records", [0, 4])
+def test_a_display_that_nobody_reads_does_not_end_the_run(records: int, tmp_path: Path) -> None:
+    shown = Breaking(records)
+    if records == 0:
+        with pytest.raises(BrokenPipeError):  # before anything was trained
+            start(tiny(), tmp_path / "run", display=shown)
+        return
+    folder, code = start(tiny(), tmp_path / "run", display=shown)
+    assert code == 0
+    assert warnings_of(folder) == ["The display takes no more records: [Errno 32] Broken pipe"]

@@ -60,7 +60,9 @@ class Captured(Learner):
     def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
         traffic = self.traffic_of(len(states))
         traffic.act(states)
-        self.begun = then if self.ring_is_there else 0  # else batches have to be gathered first
+        # One keeps the device busy until the actions are sent; the environments wait for no more.
+        # From a ring on the host a batch would have to be gathered first.
+        self.begun = min(then, 1) if self.ring_is_there else 0
         self.launch(self.begun)
         return traffic.actions()
 
@@ -81,9 +83,9 @@ class Captured(Learner):
         return bool((counts == counts[0]).all())
 
     def learn(self, updates: int) -> None:
+        if updates < self.begun:
+            raise ValueError("fewer updates are asked for than were announced")
         updates, self.begun = updates - self.begun, 0
-        if updates < 0:
-            raise ValueError("more updates were announced than are asked for")
         self.launch(updates)
 
     def launch(self, updates: int) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from td3.accelerate.kernels import Pool
 from td3.accelerate.plan import Plan
 from td3.accelerate.trace import acting_inputs, inputs_of, trace, trace_acting
-from td3.agent import TD3, Diagnostics
+from td3.agent import TD3
 from td3.learner import Learner
 from td3.metrics import Interval
 from td3.optimizer import Adam
@@ -75,13 +75,14 @@ class Updating:
 
     @torch.no_grad()
     def __call__(self, updates: int) -> None:
-        agent, interval = self.agent, self.interval
+        agent, sums, counts = self.agent, self.interval.sums, self.interval.counts
         for _ in range(updates):
             self.sample()
             seen = self.plans[agent.due(self.policy_freq)]()
             agent.updates += 1
             agent.tidy()
-            interval.add_update(Diagnostics(*seen))
+            sums[:, : len(seen)] += torch.stack(seen, dim=1)
+            counts[:, : len(seen)] += 1
 
     def sample(self) -> None:
         """Draw what `ReplayBuffer.draw` and `TD3.draw_noise` would."""
@@ -106,7 +107,7 @@ class Acting:
     def __call__(self, states: Tensor) -> Tensor:
         self.states.copy_(states)
         (actions,) = self.plan()
-        return actions
+        return actions.clone()
 
 
 def fuse_adam(agent: TD3) -> None:

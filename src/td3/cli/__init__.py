@@ -78,7 +78,7 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
     """The command's arguments; a mistake becomes one sentence instead of tyro's box."""
     import tyro
 
-    from td3.cli.grid import registry
+    from td3.cli.values import registry
 
     kind_of_default = {} if default is None else {"default": default}
     captured = io.StringIO()
@@ -104,6 +104,10 @@ def sentence(box: str, command: str) -> str:
             sections[-1].append(line)
     filled = [" ".join(section) for section in sections[1:] if section]  # [0]: the title
     text = filled[0].rstrip(".") if filled else "The arguments could not be read"
+    # Where a flag may be left out, tyro tells why each kind of value does not fit: the last do.
+    text = re.sub(
+        r"^Error parsing (--[\w.-]+): no type matching .* - <class '\w+'>: ", r"\1: ", text
+    )
     meant = next((s for s in filled[1:] if s.startswith("Perhaps you meant")), "")
     option = re.search(r"--[\w.-]+", meant)
     hint = f" Did you mean {option.group()}?" if option else ""

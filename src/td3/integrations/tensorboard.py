@@ -19,7 +19,7 @@ class TensorBoard:
         if record["kind"] == "resumed":  # steps after it are about to come again
             self.writer.close()
             self.writer = SummaryWriter(self.folder, purge_step=record["step"] + 1)
-        elif "step" in record:
+        elif record["kind"] in ("train", "evaluation"):
             for name, value in scalars(record).items():
                 self.writer.add_scalar(name, value, record["step"])
 

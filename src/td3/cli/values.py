@@ -1,5 +1,6 @@
-"""How `--grid agent.discount=0.98,0.99 agent.tau=0.005,0.01` is read."""
+"""How the values of flags are read: whole numbers as 1e6, grids as agent.tau=0.005,0.01."""
 
+import contextlib
 from typing import Any
 
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
@@ -10,13 +11,36 @@ Grid = dict[str, tuple[float, ...]]
 
 
 def registry() -> ConstructorRegistry:
-    """Tyro's rules, and ours for a grid."""
+    """Tyro's rules, and ours."""
     rules = ConstructorRegistry()
-    rules.primitive_rule(rule)
+    rules.primitive_rule(whole_number_rule)
+    rules.primitive_rule(grid_rule)
     return rules
 
 
-def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Grid] | None:
+def whole_number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+    if info.type is not int:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=lambda words: whole_number(words[0]),
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def whole_number(word: str) -> int:
+    """1000000, 1_000_000 or 1e6."""
+    with contextlib.suppress(ValueError):
+        return int(word)
+    with contextlib.suppress(ValueError):
+        if (number := float(word)).is_integer():
+            return int(number)
+    raise ValueError(f"{word!r} is not a whole number")
+
+
+def grid_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Grid] | None:
     if info.type != Grid:
         return None
     return PrimitiveConstructorSpec(
