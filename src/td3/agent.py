@@ -233,12 +233,6 @@ class TD3:
         one.updates = self.updates[agent : agent + 1]
         return one
 
-    def __copy__(self) -> "TD3":
-        other: TD3 = object.__new__(type(self))
-        # `accelerate` puts a faster update in place of the method; that one is for this agent.
-        other.__dict__ |= {k: v for k, v in self.__dict__.items() if k != "update"}
-        return other
-
     def __deepcopy__(self, memo: dict[int, Any]) -> "TD3":
         other = copy.copy(self)
         for name in ("actor", "critic", "actor_target", "critic_target"):

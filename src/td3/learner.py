@@ -12,7 +12,7 @@ from td3.seeding import Stream
 
 
 class Learner:
-    """What the loop asks of agent and ring. On a GPU, asked for is not yet done."""
+    """What the loop asks of agent and ring. On a GPU, only `act` waits for the device."""
 
     def __init__(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
@@ -56,7 +56,7 @@ class Learner:
         return self.agent.member(agent)
 
     def settle(self) -> None:
-        """Have everything in the ring that was stored."""
+        """Write into the ring what still waits on the host to be stored."""
 
     def streams(self) -> dict[str, list[Stream]]:
         """The streams that learning draws from, where they stand."""

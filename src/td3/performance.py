@@ -197,6 +197,8 @@ def circumstances(reports: dict[str, Report]) -> str:
             f"{key} {versions[key]}" for key in ("python", "torch", "mujoco") if key in versions
         ]
         commit = (report["commit"] or "installed")[:10]
+        if str(report["commit"]).endswith("+"):
+            commit += ", with changes"
         load = f"{report['load_average'][0]:.1f}"
         cores = report["machine"]["cores"]
         when = report["time"][:10]

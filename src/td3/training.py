@@ -1,4 +1,4 @@
-"""The loop: environments → collect → replay → update → evaluate → checkpoint."""
+"""The loop: act, update while the environments step, store, evaluate, checkpoint."""
 
 import json
 import time
@@ -116,8 +116,8 @@ class Training:
 
         The actions are chosen first. While the environments take them, the agents learn from what
         was stored before, and then the transitions of the step before are stored: nothing that can
-        be done meanwhile waits for the environments, nor they for it. So an update sees what
-        happened up to two steps ago.
+        be done meanwhile waits for the environments, nor they for it. So the update of step t
+        samples from transitions up to step t - 2, where the authors' includes step t.
         """
         self.step += self.collector.count
         loop, states = self.config.loop, self.environments.states

@@ -1,4 +1,9 @@
-"""How an update is executed: everything here wraps the agent's own `update`."""
+"""How an update is executed: everything here wraps the agent's own `update`.
+
+`trace.py` notes down what that does; `planned.py` runs it on a CPU, as a `plan.py` of `kernels.py`;
+`captured.py` on a GPU, with `traffic.py` for what a step exchanges with it, `sending.py` for random
+numbers, and `fused.py` for its own kernels. `threads.py` chooses how many CPU threads.
+"""
 
 import os
 import shutil

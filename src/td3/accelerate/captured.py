@@ -43,9 +43,9 @@ class Captured(Learner):
     ) -> None:
         super().__init__(agent, replay, interval, population)
         self.compiled, self.fused = compiled, fused
-        self.updating: Updating | None = None
-        self.alone: dict[int, Updating] = {}
-        self.begun = 0
+        self.updating: CapturedUpdates | None = None
+        self.alone: dict[int, CapturedUpdates] = {}
+        self.launched_ahead = 0
         """Updates that were launched together with acting."""
         self.traffic: Traffic | None = None
         self.sizes = torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device)
@@ -53,8 +53,8 @@ class Captured(Learner):
         self.sizes_sent = False
 
     @property
-    def ring_is_there(self) -> bool:
-        """Whether the ring is on the device too."""
+    def ring_on_device(self) -> bool:
+        """Whether the ring is where the agent is; else it stayed on the host."""
         return self.replay.device == self.agent.device
 
     def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
@@ -62,12 +62,12 @@ class Captured(Learner):
         traffic.act(states)
         # One keeps the device busy until the actions are sent; the environments wait for no more.
         # From a ring on the host a batch would have to be gathered first.
-        self.begun = min(then, 1) if self.ring_is_there else 0
-        self.launch(self.begun)
+        self.launched_ahead = min(then, 1) if self.ring_on_device else 0
+        self.launch(self.launched_ahead)
         return traffic.actions()
 
     def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
-        if self.ring_is_there and self.is_whole_step(owners):
+        if self.ring_on_device and self.is_whole_step(owners):
             self.traffic_of(len(rows)).store(rows)
             self.sizes_sent = True
         else:
@@ -83,9 +83,9 @@ class Captured(Learner):
         return bool((counts == counts[0]).all())
 
     def learn(self, updates: int) -> None:
-        if updates < self.begun:
+        if updates < self.launched_ahead:
             raise ValueError("fewer updates are asked for than were announced")
-        updates, self.begun = updates - self.begun, 0
+        updates, self.launched_ahead = updates - self.launched_ahead, 0
         self.launch(updates)
 
     def launch(self, updates: int) -> None:
@@ -110,7 +110,7 @@ class Captured(Learner):
     def settle(self) -> None:
         if self.traffic:
             self.traffic.flush()
-        if self.ring_is_there and not self.sizes_sent:
+        if self.ring_on_device and not self.sizes_sent:
             self.sizes.copy_(torch.from_numpy(self.replay.sizes[:, None]))
             self.sizes_sent = True
 
@@ -125,8 +125,8 @@ class Captured(Learner):
     def update_graphs(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
         sizes: Tensor,
-    ) -> "Updating":  # fmt: skip
-        return Updating(
+    ) -> "CapturedUpdates":  # fmt: skip
+        return CapturedUpdates(
             agent, replay, interval, numbers, sizes, self.prepare, self.compiled, self.fused
         )
 
@@ -163,11 +163,11 @@ class Captured(Learner):
         self.alone.clear()
 
     @property
-    def all_updating(self) -> list["Updating"]:
+    def all_updating(self) -> list["CapturedUpdates"]:
         return [*self.alone.values(), *([self.updating] if self.updating else [])]
 
 
-class Updating:
+class CapturedUpdates:
     """Steps 4 to 15 as two graphs: with the delayed steps, and without."""
 
     def __init__(

@@ -26,8 +26,8 @@ class Planned(Learner):
     ) -> None:
         super().__init__(agent, replay, interval, population)
         self.acting: Acting | None = None
-        self.updating: Updating | None = None
-        self.alone: dict[int, Updating] = {}
+        self.updating: PlannedUpdates | None = None
+        self.alone: dict[int, PlannedUpdates] = {}
 
     def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
         given = torch.from_numpy(states).to(self.agent.dtype)
@@ -39,19 +39,19 @@ class Planned(Learner):
     def learn(self, updates: int) -> None:
         if self.updating is None:
             numbers = self.population.hyperparameters
-            self.updating = Updating(self.agent, self.replay, self.interval, numbers)
+            self.updating = PlannedUpdates(self.agent, self.replay, self.interval, numbers)
         self.updating(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
         if agent not in self.alone:
-            self.alone[agent] = Updating(
+            self.alone[agent] = PlannedUpdates(
                 self.agent.member(agent), self.replay.member(agent), self.interval.member(agent),
                 self.population.hyperparameters_of(agent),
             )  # fmt: skip
         self.alone[agent](updates)
 
 
-class Updating:
+class PlannedUpdates:
     """Steps 4 to 15 as two plans: with the delayed steps, and without."""
 
     def __init__(

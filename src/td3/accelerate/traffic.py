@@ -1,4 +1,4 @@
-"""What a step of all environments and the device tell each other, as one CUDA graph."""
+"""One CUDA graph per step: states and waiting transitions to the device, actions back."""
 
 from collections.abc import Callable
 
@@ -77,9 +77,10 @@ class Traffic:
             self.launch(act=False, store=True)
 
     def launch(self, act: bool, store: bool) -> None:
+        """Replay the graph that does this; capture it the first time."""
         if (act, store) not in self.graphs:
             work = self.work(act, store)
-            self.graphs[act, store] = Graph(work, warm_up=work)  # can be done twice
+            self.graphs[act, store] = Graph(work, warm_up=work)  # harmless if done twice
         self.graphs[act, store].replay()
         self.done.record()
         self.in_flight, self.waiting = True, self.waiting and not store
@@ -91,6 +92,7 @@ class Traffic:
             self.in_flight = False
 
     def work(self, act: bool, store: bool) -> Callable[[], None]:
+        """What the graph does."""
         agent, given = self.agent, self.given
         if store and self.replay.rows is None:
             self.replay.allocate(agent.state_dim, agent.action_dim)
