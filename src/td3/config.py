@@ -206,6 +206,10 @@ def check_grid(config: Config) -> None:
             check(dataclasses.replace(varied(config, {key: value}), grid={}))
 
 
+LARGEST = 10**15
+MOST_THREADS = 1024
+
+
 def check(config: Config) -> Config:
     """Return the configuration, or say in one sentence what is wrong with it."""
     check_grid(config)
@@ -235,6 +239,11 @@ def check(config: Config) -> Config:
         "seed": config.seed,
         "threads": config.threads,
     }
+    for key, number in (positive | not_negative).items():
+        if isinstance(number, int) and number > LARGEST:
+            raise UserError(f"{key} must be less than a million billion.")
+    if config.threads > MOST_THREADS:
+        raise UserError(f"threads must be at most {MOST_THREADS}, not {config.threads}.")
     shares = {"agent.discount": config.agent.discount, "agent.tau": config.agent.tau}
     for key, number in positive.items():
         if not 0 < number < float("inf"):

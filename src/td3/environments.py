@@ -224,7 +224,7 @@ class Environment:
         try:
             with hushed(self.task.id):
                 observation, _ = self.env.reset(seed=seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise raised(self.task.id, error) from error
         return self.task.observation(observation)
 
@@ -234,7 +234,7 @@ class Environment:
         scaled = self.task.bounds.scale(action)
         try:
             observation, reward, terminated, truncated, _ = self.env.step(scaled)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise raised(self.task.id, error) from error
         state = self.task.observation(observation)
         return state, self.task.reward(reward), bool(terminated), bool(truncated)
@@ -266,7 +266,7 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
     except gym.error.UnregisteredEnv as error:
         hint = nearest(config.id, gym.registry)
         raise UserError(f"No environment {config.id!r} is registered.{hint}") from error
-    except Exception as error:  # a constructor may raise anything; all of it is the task's
+    except (Exception, SystemExit) as error:  # whatever it raises is the task's
         raise UserError(f"Cannot make {config.id}: {first_line(error)}.") from error
 
 
@@ -290,7 +290,7 @@ def missing_package(env_id: str, error: Exception) -> str:
     return f"Cannot import what {env_id} needs: {first_line(error)}."
 
 
-def raised(env_id: str, error: Exception) -> RunStopped:
+def raised(env_id: str, error: BaseException) -> RunStopped:
     """A simulator's own exception, as one that ends the run in order."""
     return RunStopped(f"{env_id} raised {type(error).__name__}: {first_line(error)}")
 

@@ -17,7 +17,7 @@ from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import remove
 from td3.integrations import tracker
 from td3.memory import check_memory
-from td3.metrics import Guarded, Sink
+from td3.metrics import Guarded, Record, Sink
 from td3.signals import StopRequest
 from td3.training import Training
 
@@ -61,8 +61,7 @@ def start(
     folder = runs.create(config, folder)
     try:
         with prepared(config, folder, display) as training:
-            if display:
-                display.write({"kind": "folder", "message": str(folder)})
+            tell(training, {"kind": "folder", "message": str(folder)})
             return folder, execute(training, "start")
     except RunBusy:
         raise
@@ -90,13 +89,11 @@ def resume(
         remarks = training.restore()
         runs.rewrite(folder, config, origin)
         remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
-        for sink in training.sinks:
-            facts = {"best": training.best, "frozen": training.population.frozen.tolist()}
-            sink.write({"kind": "resumed", "step": training.step, **facts})
+        facts = {"best": training.best, "frozen": training.population.frozen.tolist()}
+        tell(training, {"kind": "resumed", "step": training.step, **facts})
         for remark in remarks:
             training.run.event("warning", step=training.step, message=remark)
-            if display:
-                display.write({"kind": "remark", "message": remark})
+            tell(training, {"kind": "remark", "message": remark})
         return execute(training, "resume")
 
 
@@ -136,8 +133,7 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
 
         def report(message: str) -> None:
             training.run.event("warning", step=training.step, message=message)
-            for sink in sinks:
-                sink.write({"kind": "remark", "message": message})
+            tell(training, {"kind": "remark", "message": message})
 
         for name in config.track:
             sinks.append(Guarded(name, tracker(name, config, folder), report))
@@ -148,14 +144,19 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             shown = Guarded("The display", display, report)
             sinks.append(shown)
             training.on_step = partial(shown.attempt, display.step)
-        if display and len(training.environments.states) > 1:
-            arrangement = training.environments.arrangement
-            display.write({"kind": "environments", "message": arrangement})
-        if display and config.device != "cpu":
-            display.write({"kind": "environments", "message": f"Replay: {training.rings}"})
-        if display and training.environments.remark:
-            display.write({"kind": "remark", "message": training.environments.remark})
+        if len(training.environments.states) > 1:
+            tell(training, {"kind": "environments", "message": training.environments.arrangement})
+        if config.device != "cpu":
+            tell(training, {"kind": "environments", "message": f"Replay: {training.rings}"})
+        if remark := training.environments.remark:
+            tell(training, {"kind": "remark", "message": remark})
         yield training
+
+
+def tell(training: Training, record: Record) -> None:
+    """Something to show, not to keep."""
+    for sink in training.sinks:
+        sink.write(record)
 
 
 def execute(training: Training, event: str) -> int:

@@ -1,5 +1,6 @@
 """Whether the replay rings fit, said before training starts."""
 
+import itertools
 from pathlib import Path
 
 from td3.config import Config
@@ -29,18 +30,33 @@ def available_bytes() -> int | None:
     return min(found) if found else None
 
 
+def network_bytes(config: Config, state_dim: int, action_dim: int) -> int:
+    """About what networks, their targets and moments, and a batch on its way through them take."""
+    widths = [state_dim + action_dim, *config.agent.hidden_sizes, action_dim]
+    weights = sum(m * n for m, n in itertools.pairwise(widths))
+    # Three networks, each with target, gradient and two moments; a few passes over a batch.
+    return 4 * config.agents * (3 * 5 * weights + 10 * config.agent.batch_size * sum(widths))
+
+
 def check_memory(config: Config, state_dim: int, action_dim: int) -> str:
     """The device whose memory holds the rings: the agents' own, else the host; or a refusal."""
+    free = available_bytes()
+    networks = network_bytes(config, state_dim, action_dim)
+    if config.device == "cpu" and free is not None and networks > free:
+        raise UserError(
+            f"Networks and batches need about {gigabytes(networks)} but only {gigabytes(free)} of "
+            "memory are free; use smaller agent.hidden_sizes, agent.batch_size or fewer agents."
+        )
     needed = ring_bytes(config, state_dim, action_dim)
     if config.device.startswith("cuda") and needed <= SHARE * device_bytes(config.device):
         return config.device
-    free = available_bytes()
     if free is not None and needed > SHARE * free:
         fitting = int(SHARE * free / needed * config.loop.replay_size)
+        smaller = f"--loop.replay-size {fitting} or " if fitting else ""
         raise UserError(
             f"The replay ring needs {gigabytes(needed)} ({config.agents} × "
             f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of memory "
-            f"are free; use --loop.replay-size {fitting} or fewer agents."
+            f"are free; use {smaller}fewer agents."
         )
     return "cpu"
 

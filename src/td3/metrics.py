@@ -36,7 +36,7 @@ class Guarded:
         self.attempt(self.sink.write, record)
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):  # nothing is left to be lost
+        with contextlib.suppress(Exception, SystemExit):  # nothing is left to be lost
             self.sink.close()
 
     def attempt(self, action: Callable[..., None], *given: Any) -> None:
@@ -44,7 +44,7 @@ class Guarded:
             return
         try:
             action(*given)
-        except Exception as error:  # whatever a tracker or a closed terminal comes up with
+        except (Exception, SystemExit) as error:  # the latter is how rich takes a broken pipe
             self.broken = True
             self.report(f"{self.name} takes no more records: {first_line(error)}")
 

@@ -243,11 +243,22 @@ def test_a_tracker_that_breaks_does_not_end_the_run(
 
 @pytest.mark.parametrize("records", [0, 4])
 def test_a_display_that_nobody_reads_does_not_end_the_run(records: int, tmp_path: Path) -> None:
-    shown = Breaking(records)
-    if records == 0:
-        with pytest.raises(BrokenPipeError):  # before anything was trained
-            start(tiny(), tmp_path / "run", display=shown)
-        return
-    folder, code = start(tiny(), tmp_path / "run", display=shown)
+    folder, code = start(tiny(), tmp_path / "run", display=Breaking(records))
     assert code == 0
     assert warnings_of(folder) == ["The display takes no more records: [Errno 32] Broken pipe"]
+
+
+def test_training_goes_on_when_its_output_is_no_longer_read(tmp_path: Path) -> None:
+    words = command("train", *flags(tiny()), "--run", str(tmp_path / "run"))
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        process.stderr.close()
+        process.wait(60)
+    assert different(tmp_path / "run", whole_run(tmp_path)) == []
+    assert len(warnings_of(tmp_path / "run")) == 1
+
+
+def whole_run(tmp_path: Path) -> Path:
+    train_in_pieces(tiny(), tmp_path / "whole", [])
+    return tmp_path / "whole"

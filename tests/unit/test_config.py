@@ -1,6 +1,7 @@
 """Settings: TOML and flags in, one sentence for what is wrong."""
 
 import tomllib
+from typing import Any
 
 import pytest
 
@@ -158,3 +159,16 @@ def test_a_grid_survives_toml_with_and_without_quotes(text: str) -> None:
 def test_without_a_grid_there_is_one_combination() -> None:
     config = from_dict({"seeds": 3})
     assert (config.combinations, config.agents, config.agent_seeds) == ([{}], 3, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"threads": 99_999_999_999}, "threads must be at most 1024, not 99999999999."),
+        ({"loop": {"steps": 10**300}}, "loop.steps must be less than a million billion."),
+    ],
+)
+def test_numbers_that_nobody_can_mean_are_refused(tables: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        check(from_dict({"environment": {"id": "Pendulum-v1"}, **tables}))
+    assert str(caught.value) == message

@@ -364,3 +364,25 @@ def test_a_simulator_that_gives_nan_stops_at_that_step(own_task: str, field: str
     with pytest.raises(RunStopped, match=rf"my_tasks:Mine-v0 gave a non-finite {field} \(nan"):
         environment.step(np.zeros(2, dtype=np.float32))
     environment.close()
+
+
+class Leaving(gym.Env[Any, Any]):
+    """Leaves Python when stepped."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        sys.exit(0)
+
+
+def test_a_simulator_that_leaves_python_stops_the_run_in_order() -> None:
+    gym.register("Leaving-v0", Leaving)
+    environment = Environment(EnvironmentConfig("Leaving-v0"))
+    environment.reset(seed=0)
+    with pytest.raises(RunStopped, match=r"^Leaving-v0 raised SystemExit: 0$"):
+        environment.step(np.zeros(1, np.float32))
+    gym.registry.pop("Leaving-v0")

@@ -1,6 +1,7 @@
 """Where the replay rings go, decided and said before training."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -54,3 +55,20 @@ def test_rings_that_fit_nowhere_are_refused(free: dict[str, float], device: str)
     free["gpu"] = free["host"] = 1.0
     with pytest.raises(UserError, match=r"needs 1\.7 GB .* only 1\.0 GB .* --loop\.replay-size 53"):
         memory.check_memory(config(device), 17, 6)
+
+
+@pytest.mark.parametrize("sizes", [{"batch_size": 10**9}, {"hidden_sizes": (10**6, 10**6)}])
+def test_networks_and_batches_that_cannot_fit_are_refused(
+    free: dict[str, float], sizes: dict[str, Any]
+) -> None:
+    small = dataclasses.replace(config("cpu"), seeds=1)
+    assert memory.check_memory(small, 17, 6) == "cpu"
+    large = dataclasses.replace(small, agent=dataclasses.replace(small.agent, **sizes))
+    with pytest.raises(UserError, match=r"Networks and batches need .* are free; use smaller"):
+        memory.check_memory(large, 17, 6)
+
+
+def test_no_advice_that_cannot_be_followed(free: dict[str, float]) -> None:
+    many = dataclasses.replace(config("cuda"), seeds=10**9)
+    with pytest.raises(UserError, match=r"are free; use fewer agents\.$"):
+        memory.check_memory(many, 17, 6)

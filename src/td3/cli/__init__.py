@@ -5,6 +5,7 @@ Each command is a module here with `Arguments` (a dataclass; tyro makes flags an
 """
 
 import contextlib
+import errno
 import importlib
 import io
 import os
@@ -60,7 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fail(str(error), 1)
     except KeyboardInterrupt:
         return fail("Interrupted.", 130)
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            return fail("There is no room left to write to.", 1)
+        if not isinstance(error, BrokenPipeError):
+            raise
         sys.stderr.close()  # the reader of our output left, e.g. `td3 … | head`
         return 141
 

@@ -151,7 +151,10 @@ def run(arguments: Arguments) -> int:
     if arguments.plot:
         from td3.scaling_plot import plot_scaling
 
-        written = plot_scaling([benchmark.as_dict()], arguments.plot.with_suffix(""))
+        try:
+            written = plot_scaling([benchmark.as_dict()], arguments.plot.with_suffix(""))
+        except OSError as error:
+            raise UserError(f"Cannot write {arguments.plot}: {error.strerror}.") from error
         print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
     return 0
 

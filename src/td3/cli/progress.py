@@ -24,7 +24,8 @@ def display(config: Config, quiet: bool) -> Iterator["Display | None"]:
         yield shown
     finally:
         if shown:
-            shown.close()
+            with contextlib.suppress(OSError, SystemExit):  # nobody looks any more
+                shown.close()
 
 
 class Display:
