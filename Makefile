@@ -1,5 +1,5 @@
 # make train     set up, train the quick recipe, draw its curve, film its policy
-# make test      set up, lint, type check, test (under ten minutes)
+# make test      set up, lint, type check, test (about ten minutes)
 # make learning  tests that train until something is learnt (minutes each)
 # make clean     remove the virtual environment
 

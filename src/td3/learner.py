@@ -46,14 +46,10 @@ class Learner:
 
     def learn_alone(self, agent: int, updates: int) -> None:
         """The same for one member."""
-        member, ring = self.member(agent), self.replay.member(agent)
+        member, ring = self.agent.member(agent), self.replay.member(agent)
         hyperparameters = self.population.hyperparameters_of(agent)
         for diagnostics in member.train(ring, updates, **hyperparameters):
             self.interval.add_update(diagnostics, agent)
-
-    def member(self, agent: int) -> TD3:
-        """One agent by itself, on the same memory."""
-        return self.agent.member(agent)
 
     def settle(self) -> None:
         """Write into the ring what still waits on the host to be stored."""

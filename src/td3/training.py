@@ -124,8 +124,6 @@ class Training:
         exploring = self.step <= loop.random_steps
         ready = loop.update == "step" and not exploring and self.replay.filled
         updates = self.collector.count * loop.updates_per_step if ready else 0
-        if self.agent.normalizer:
-            self.agent.normalizer.observe(self.collector.owners, states)
         if exploring:
             actions = self.collector.random_actions()
         else:
@@ -136,6 +134,8 @@ class Training:
             self.interval.add_actions(chosen)
         if updates:
             self.learner.learn(updates)
+        if self.agent.normalizer:
+            self.agent.normalizer.observe(self.collector.owners, states)
         self.store()
         ended = self.collector.receive()
         for episode in ended:

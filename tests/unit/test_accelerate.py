@@ -222,3 +222,23 @@ def test_acting_is_planned_too(agents: int, normalised: bool) -> None:
         states = states + 1
         if agent.normalizer:
             agent.normalizer.observe(np.arange(agents), np.ones((agents, 5)))
+
+
+def test_after_an_episode_all_of_it_is_learnt_from(tmp_path: Path) -> None:
+    config = from_dict(
+        {
+            "environment": {"id": "Pendulum-v1"},
+            "agent": {"hidden_sizes": [8], "batch_size": 4},
+            "loop": {"update": "episode", "replay_size": 500, "steps": 400, "random_steps": 10},
+            "device": "cpu",
+            "threads": 1,
+        }
+    )
+    with prepared(config, create(config, tmp_path / "run"), None) as training:
+        stored = []
+        training.learner.__dict__["learn_alone"] = lambda agent, updates: stored.append(
+            int(training.replay.added[agent])
+        )
+        for _ in range(400):
+            training.advance()
+    assert stored == [200, 400]

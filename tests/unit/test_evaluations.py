@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 import worker_tasks
+from orphans import end_with
 
 from td3 import evaluations
 from td3.agent import TD3
@@ -207,23 +208,7 @@ def test_evaluators_end_with_a_killed_parent() -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", ORPHANS, str(Path(__file__).parent)], stdout=subprocess.PIPE
     )
-    assert parent.stdout is not None
-    numbers = [int(word) for word in parent.stdout.readline().split()]
-    assert len(numbers) == 2
-    parent.kill()
-    parent.communicate()
-    limit = time.monotonic() + 30
-    while any(running(number) for number in numbers):
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
-def running(number: int) -> bool:
-    try:
-        status = Path(f"/proc/{number}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
+    assert end_with(parent)
 
 
 def test_only_a_gpu_has_evaluations_in_the_background() -> None:

@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import worker_tasks
+from orphans import end_with
 
 from td3 import arrangement, exchange
 from td3.arrangement import arranged, worker_count
@@ -222,24 +223,7 @@ def test_workers_end_with_a_killed_parent(trouble: str) -> None:
         [sys.executable, "-c", ORPHANS, trouble], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])},
     )  # fmt: skip
-    assert parent.stdout is not None
-    numbers = [int(word) for word in parent.stdout.readline().split()]
-    assert len(numbers) == 2
-    time.sleep(0.1)
-    parent.kill()
-    parent.communicate()
-    limit = time.monotonic() + 20
-    while any(running(number) for number in numbers):
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
-def running(number: int) -> bool:
-    try:
-        status = Path(f"/proc/{number}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
+    assert end_with(parent)
 
 
 def test_a_task_registered_by_name_is_known_to_workers() -> None:
