@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from td3 import run as runs
-from td3.accelerate import make_learner
+from td3.accelerate import compute_on, make_learner
 from td3.agent import TD3
 from td3.config import Config, EnvironmentConfig, check
 from td3.errors import UserError
@@ -308,11 +308,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def prepare(config: Config) -> torch.device:
-    device = pick_device(config.device)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    torch.set_num_threads(max(1, config.threads))
-    return device
+    return compute_on(str(pick_device(config.device)), config.threads)
 
 
 def default_environment() -> str:

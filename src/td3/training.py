@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from td3 import run as runs
-from td3.accelerate import make_learner
+from td3.accelerate import compute_on, make_learner
 from td3.agent import TD3
 from td3.arrangement import EXACT, arranged
 from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
@@ -46,10 +46,7 @@ class Training:
         on_step: Callable[[int], None] = lambda step: None,
     ) -> None:
         self.config, self.sinks, self.on_step = config, sinks, on_step
-        self.device = torch.device(config.device)
-        if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)
-        torch.set_num_threads(max(1, config.threads))
+        self.device = compute_on(config.device, config.threads)
         self.population = Population(config, self.device)
         self.seeds = config.agent_seeds
         self.streams = [Streams.from_seed(seed) for seed in self.seeds]

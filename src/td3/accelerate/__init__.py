@@ -20,6 +20,15 @@ from td3.population import Population
 from td3.replay import ReplayBuffer
 
 
+def compute_on(name: str, threads: int) -> torch.device:
+    """Use this device and so many CPU threads from now on."""
+    device = torch.device(name)
+    if device.index is not None:  # else the current one, as ever
+        torch.cuda.set_device(device)
+    torch.set_num_threads(max(1, threads))
+    return device
+
+
 def make_learner(
     agent: TD3,
     replay: ReplayBuffer,
