@@ -246,6 +246,8 @@ class Collector:
         self.may_overflow = bool((np.abs(scale) > 1).any())  # rewards themselves never do
         self.noise = np.empty((len(self.owners), environments.task.action_dim))
         self.noise_of = np.split(self.noise, agents)
+        self.noise_drawn = self.noisy = False
+        """Whether the next actions' noise is at hand; whether there was any yet."""
         self.returns = np.zeros(len(self.owners))
         self.lengths = np.zeros(len(self.owners), dtype=np.int64)
         self.last: tuple[NDArray[np.float32], NDArray[np.float32], Steps] | None = None
@@ -260,11 +262,17 @@ class Collector:
     def explore_around(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """The actors' actions with Gaussian noise, kept in range."""
         actions = self.finite(actions, "its action is no longer finite")
-        for stream, own in zip(self.explore, self.noise_of, strict=True):
-            stream.standard_normal(out=own)
+        if not self.noise_drawn:
+            self.draw_noise()
+        self.noise_drawn, self.noisy = False, True
         noisy = self.noise * self.exploration_noise
         noisy += actions
         return np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy).astype(np.float32)
+
+    def draw_noise(self) -> None:
+        for stream, own in zip(self.explore, self.noise_of, strict=True):
+            stream.standard_normal(out=own)
+        self.noise_drawn = True
 
     def finite(self, rows: NDArray[np.float32], why: str) -> NDArray[np.float32]:
         """The rows, after freezing every agent with a number not finite; zeros for the frozen."""
@@ -288,9 +296,11 @@ class Collector:
         return *self.rows(), ended
 
     def send(self, actions: NDArray[np.float32], time: int) -> None:
-        """Let the environments take the actions."""
+        """Let the environments take the actions; meanwhile the next ones' noise is drawn."""
         self.sent = self.environments.states, actions
         self.environments.send(actions, time)
+        if self.noisy and not self.noise_drawn:
+            self.draw_noise()
 
     def receive(self) -> list[Ended]:
         """Wait for what came of it; returns the episodes that ended."""
@@ -342,6 +352,8 @@ class Collector:
 
     def snapshot(self) -> Arrays:
         own: Arrays = {"returns": self.returns, "lengths": self.lengths}
+        if self.noise_drawn:
+            own["noise"] = self.noise
         if self.last:
             states, actions, steps = self.last
             own |= {"last.states": states, "last.actions": actions}
@@ -351,6 +363,8 @@ class Collector:
     def restore(self, arrays: Arrays) -> str:
         lives = {k.removeprefix("env."): v for k, v in arrays.items() if k.startswith("env.")}
         last = {k.removeprefix("last."): v for k, v in arrays.items() if k.startswith("last.")}
+        if "noise" in arrays:
+            self.noise[:], self.noise_drawn = arrays["noise"], True
         if last:
             self.last = last.pop("states"), last.pop("actions"), Steps(**last)
         self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
