@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from td3.accelerate import captured, sending, traffic
-from td3.accelerate.graph import Work
 
 
 class Device:
@@ -18,7 +17,6 @@ class Device:
         self.late = late
         self.queue: deque[Callable[[], None]] = deque()
         self.asked = self.done = 0
-        self.capturing = False
 
     def ask(self, work: Callable[[], None]) -> None:
         self.queue.append(work)
@@ -34,32 +32,19 @@ class Device:
 
 
 class Graph:
-    def __init__(self, device: Device, works: tuple[Work, ...]) -> None:
-        self.device, self.works = device, works
-
-    def replay(self) -> None:
-        for work in self.works:
-            self.device.ask(work.do)
+    def __init__(self, device: Device, function: Callable[[], None]) -> None:
+        self.replay = lambda: device.ask(function)
 
 
 class Event:
-    """Recorded by the host, or, if `external`, by the device within a graph."""
-
-    def __init__(self, device: Device, external: bool) -> None:
-        self.device, self.external = device, external
-        self.after, self.passed = 0, False
+    def __init__(self, device: Device) -> None:
+        self.device, self.after = device, 0
 
     def record(self) -> None:
-        self.after, self.passed = self.device.asked, not self.device.capturing
+        self.after = self.device.asked
 
     def synchronize(self) -> None:
-        if self.external:
-            while self.device.queue and not self.passed:
-                self.device.catch_up(self.device.done + 1)
-            assert self.passed
-            self.passed = False
-        else:
-            self.device.catch_up(self.after)
+        self.device.catch_up(self.after)
 
     wait = synchronize
 
@@ -68,14 +53,11 @@ def pretend_graphs(monkeypatch: pytest.MonkeyPatch, late: bool = False) -> None:
     """Let `Captured` do all that it does, on a CPU."""
     device = Device(late)
 
-    @torch.no_grad()
-    def capture(*works: Work) -> Graph:
+    def capture(function: Callable[[], None], warm_up: Callable[[], None]) -> Graph:
         device.catch_up()
-        device.capturing = True
-        for work in works:
-            work.try_out()
-        device.capturing = False
-        return Graph(device, works)
+        with torch.no_grad():
+            warm_up()
+        return Graph(device, function)
 
     def pageable(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype)
@@ -84,7 +66,7 @@ def pretend_graphs(monkeypatch: pytest.MonkeyPatch, late: bool = False) -> None:
         monkeypatch.setattr(module, "Graph", capture)
     for module in (traffic, sending):
         monkeypatch.setattr(module, "pinned", pageable)
-    monkeypatch.setattr(torch.cuda, "Event", lambda external=False: Event(device, external))
+    monkeypatch.setattr(torch.cuda, "Event", lambda: Event(device))
     monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
     monkeypatch.setattr(torch.cuda, "synchronize", lambda of=None: device.catch_up())

@@ -1,14 +1,13 @@
 """On a GPU: acting, storing and updating as CUDA graphs, launched without waiting for any.
 
 The update that is captured is the agent's own, traced (`trace.py`), its networks computed by fused
-kernels where those fit (`fused.py`) and the rest merged by Inductor. A step is one graph: states
-and transitions in, actions out, and an update (`traffic.py`); the host waits once in it, for the
-actions. The ring lives on the device, and random numbers arrive in blocks (`sending.py`).
+kernels where those fit (`fused.py`) and the rest merged by Inductor. In a step the host waits once,
+for the actions (`traffic.py`), when the updates that follow are already on their way; the ring
+lives on the device, and random numbers arrive in blocks (`sending.py`).
 """
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from td3.accelerate.graph import Graph, Work
+from td3.accelerate.graph import Graph
 from td3.accelerate.sending import AHEAD, Fetching, Sending, at_hand
 from td3.accelerate.trace import Prepare, inputs_of, trace
 from td3.accelerate.traffic import Traffic
@@ -60,15 +59,11 @@ class Captured(Learner):
 
     def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
         traffic = self.traffic_of(len(states))
+        traffic.act(states)
         # One keeps the device busy until the actions are sent; the environments wait for no more.
         # From a ring on the host a batch would have to be gathered first.
         self.launched_ahead = min(then, 1) if self.ring_on_device else 0
-        if self.launched_ahead:
-            self.send_sizes()
-            with self.all_updates().next_one() as update:
-                traffic.act(states, then=update)
-        else:
-            traffic.act(states)
+        self.launch(self.launched_ahead)
         return traffic.actions()
 
     def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
@@ -91,18 +86,17 @@ class Captured(Learner):
         if updates < self.launched_ahead:
             raise ValueError("fewer updates are asked for than were announced")
         updates, self.launched_ahead = updates - self.launched_ahead, 0
-        if updates:
-            self.settle()
-            self.all_updates()(updates)
+        self.launch(updates)
 
-    def all_updates(self) -> "CapturedUpdates":
-        """The updates of all agents."""
+    def launch(self, updates: int) -> None:
+        if not updates:
+            return
+        self.settle()
         if self.updating is None:
-            self.settle()
             self.updating = self.update_graphs(
                 self.agent, self.replay, self.interval, self.population.hyperparameters, self.sizes
             )
-        return self.updating
+        self.updating(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
         self.settle()
@@ -116,10 +110,6 @@ class Captured(Learner):
     def settle(self) -> None:
         if self.traffic:
             self.traffic.flush()
-        self.send_sizes()
-
-    def send_sizes(self) -> None:
-        """Unless they went together with transitions."""
         if self.ring_on_device and not self.sizes_sent:
             self.sizes.copy_(torch.from_numpy(self.replay.sizes[:, None]))
             self.sizes_sent = True
@@ -178,7 +168,7 @@ class Captured(Learner):
 
 
 class CapturedUpdates:
-    """Steps 4 to 15, with the delayed steps or without, to be captured alone or behind acting."""
+    """Steps 4 to 15 as two graphs: with the delayed steps, and without."""
 
     def __init__(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
@@ -195,15 +185,14 @@ class CapturedUpdates:
         )
         self.offsets = torch.arange(agent.agents, device=agent.device)[:, None] * replay.capacity
         self.fetching = Fetching(replay, self.picked) if replay.device != agent.device else None
-        self.works = {
-            delayed: self.work(settings, batch, delayed, prepare, compiled)
+        self.graphs = {
+            delayed: self.capture(settings, batch, delayed, prepare, compiled)
             for delayed in (True, False)
         }
-        self.graphs: dict[Work, Graph] = {}
 
-    def work(
+    def capture(
         self, settings: dict[str, Any], batch: int, delayed: bool, prepare: Prepare, compiled: bool
-    ) -> Work:
+    ) -> Graph:
         agent, replay, sums = self.agent, self.replay, self.interval.sums
         parts = self.picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
         noise = at_hand(self.given, "normal")
@@ -234,7 +223,8 @@ class CapturedUpdates:
             self.sample()
             function(*trial)
 
-        return Work(sample_and_update, try_out)
+        with torch.no_grad():
+            return Graph(sample_and_update, warm_up=try_out)
 
     def sample(self) -> None:
         """Pick the batch at hand from the ring on the device."""
@@ -252,24 +242,16 @@ class CapturedUpdates:
         torch.index_select(rows, 0, places.flatten(), out=self.picked)
 
     def __call__(self, updates: int) -> None:
-        for _ in range(updates):
-            with self.next_one() as work:
-                if work not in self.graphs:
-                    self.graphs[work] = Graph(work)
-                self.graphs[work].replay()
-
-    @contextmanager
-    def next_one(self) -> Iterator[Work]:
-        """The next update, to be asked for within; what the host keeps count of follows."""
         agent, counts = self.agent, self.interval.counts
-        self.sending.advance()
-        if self.fetching:
-            self.fetching(self.sending.uniform_at_hand)
-        delayed = agent.due(self.policy_freq)
-        yield self.works[delayed]
-        agent.updates += 1
-        agent.tidy()
-        counts[:, : 3 if delayed else 2] += 1
+        for _ in range(updates):
+            self.sending.advance()
+            if self.fetching:
+                self.fetching(self.sending.uniform_at_hand)
+            delayed = agent.due(self.policy_freq)
+            self.graphs[delayed].replay()
+            agent.updates += 1
+            agent.tidy()
+            counts[:, : 3 if delayed else 2] += 1
 
 
 def cloned(tensors: Any) -> Any:

@@ -1,11 +1,13 @@
 """One CUDA graph per step: states and waiting transitions to the device, actions back."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from td3.accelerate.graph import Graph, Work
+from td3.accelerate.graph import Graph
 from td3.accelerate.sending import pinned
 from td3.agent import TD3
 from td3.replay import ReplayBuffer, row_width
@@ -37,18 +39,17 @@ class Traffic:
         self.given = unpack(self.there, parts)
         self.chosen = pinned(environments, agent.action_dim)
         self.chosen_here = self.chosen.numpy()
-        self.graphs: dict[tuple[bool, bool, Work | None], Graph] = {}
-        self.answered, self.in_flight = torch.cuda.Event(external=True), False
-        self.waiting = False
+        self.graphs: dict[tuple[bool, bool], Graph] = {}
+        self.done, self.in_flight, self.waiting = torch.cuda.Event(), False, False
         self.per_agent = environments // agent.agents
         self.next_places = np.arange(self.per_agent)
         self.rings = np.arange(agent.agents)[:, None] * replay.capacity
 
-    def act(self, states: NDArray[np.float32], then: Work | None = None) -> None:
-        """Have actions chosen, what waits stored, and `then` something else done."""
+    def act(self, states: NDArray[np.float32]) -> None:
+        """Have actions chosen, and what waits stored."""
         self.await_device()
         self.states[:] = states
-        self.launch(act=True, store=self.waiting, then=then)
+        self.launch(act=True, store=self.waiting)
 
     def actions(self) -> NDArray[np.float32]:
         """What was chosen. Here a step waits for the device."""
@@ -75,47 +76,39 @@ class Traffic:
             self.await_device()
             self.launch(act=False, store=True)
 
-    def launch(self, act: bool, store: bool, then: Work | None = None) -> None:
+    def launch(self, act: bool, store: bool) -> None:
         """Replay the graph that does this; capture it the first time."""
-        asked = act, store, then
-        if asked not in self.graphs:
-            works = [self.exchange(act), *([self.storing()] if store else [])]
-            self.graphs[asked] = Graph(*works, *([then] if then else []))
-        self.graphs[asked].replay()
+        if (act, store) not in self.graphs:
+            work = self.work(act, store)
+            self.graphs[act, store] = Graph(work, warm_up=work)  # harmless if done twice
+        self.graphs[act, store].replay()
+        self.done.record()
         self.in_flight, self.waiting = True, self.waiting and not store
 
     def await_device(self) -> None:
         """Until the device has read what it was given, that must not be overwritten."""
         if self.in_flight:
-            self.answered.synchronize()
+            self.done.synchronize()
             self.in_flight = False
 
-    def exchange(self, act: bool) -> Work:
-        """What comes from the host and, if asked for, actions back to it."""
+    def work(self, act: bool, store: bool) -> Callable[[], None]:
+        """What the graph does."""
         agent, given = self.agent, self.given
+        if store and self.replay.rows is None:
+            self.replay.allocate(agent.state_dim, agent.action_dim)
 
         def exchange() -> None:
             self.there.copy_(self.here, non_blocking=True)
             if act:
                 states = given["states"].to(agent.dtype).view(agent.agents, -1, agent.state_dim)
                 self.chosen.copy_(agent.act(states).flatten(0, 1), non_blocking=True)
-            self.answered.record()  # the host goes on from here while the graph does
+            if store:
+                assert self.replay.rows is not None
+                ring = self.replay.rows.flatten(0, 1)
+                ring.index_copy_(0, given["places"], given["rows"].to(ring.dtype))
+                self.sizes.copy_(given["sizes"])
 
-        return Work(exchange, try_out=exchange)
-
-    def storing(self) -> Work:
-        """What came from the host, into the rings."""
-        agent, given, replay = self.agent, self.given, self.replay
-        if replay.rows is None:
-            replay.allocate(agent.state_dim, agent.action_dim)
-        assert replay.rows is not None
-        ring = replay.rows.flatten(0, 1)
-
-        def store() -> None:
-            ring.index_copy_(0, given["places"], given["rows"].to(ring.dtype))
-            self.sizes.copy_(given["sizes"])
-
-        return Work(store, try_out=store)  # harmless if done twice
+        return exchange
 
 
 def packed_size(parts: Parts) -> int:
