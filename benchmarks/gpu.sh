@@ -9,7 +9,11 @@ shift
 td3=(python3 -m td3)
 
 tests() { # parity of every way to execute an update, exact resume, fused kernels
-  python3 -m pytest -m gpu -v -rs --junitxml="$folder/tests-$name.xml" tests >"$folder/tests-$name.log" 2>&1
+  files=$(grep -lr "mark.gpu" tests --include='*.py')
+  # Few threads each: on every core at once they would wait for each other.
+  # shellcheck disable=SC2086
+  OMP_NUM_THREADS=2 TORCHINDUCTOR_COMPILE_THREADS=1 python3 -m pytest -m gpu -n 5 -rs \
+    --junitxml="$folder/tests-$name.xml" $files >"$folder/tests-$name.log" 2>&1
   tail -n 3 "$folder/tests-$name.log"
 }
 

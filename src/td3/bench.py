@@ -272,8 +272,8 @@ def stopwatches(training: Training, device: torch.device) -> Iterator[dict[str, 
     }
 
     def watch(part: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*arguments: Any, then: int = 0) -> Any:
-            synchronize(device)  # so announcing what comes `then` would not help
+        def timed(*arguments: Any) -> Any:
+            synchronize(device)
             start = time.perf_counter()
             result = method(*arguments)
             synchronize(device)

@@ -296,14 +296,14 @@ class Collector:
         return *self.rows(), ended
 
     def send(self, actions: NDArray[np.float32], time: int) -> None:
-        """Let the environments take the actions; meanwhile the next ones' noise is drawn."""
+        """Let the environments take the actions."""
         self.sent = self.environments.states, actions
         self.environments.send(actions, time)
-        if self.noisy and not self.noise_drawn:
-            self.draw_noise()
 
     def receive(self) -> list[Ended]:
         """Wait for what came of it; returns the episodes that ended."""
+        if self.noisy and not self.noise_drawn:
+            self.draw_noise()  # for the next actions, while nothing else is to be done
         steps = self.environments.receive()
         self.last = *self.sent, steps
         if self.may_overflow:

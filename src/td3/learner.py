@@ -20,11 +20,8 @@ class Learner:
         self.agent, self.replay, self.interval = agent, replay, interval
         self.population = population
 
-    def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
-        """The actors' actions in all environments, without noise.
-
-        `then`: how many updates `learn` will be asked for next; they may begin at once.
-        """
+    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The actors' actions in all environments, without noise."""
         given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
         actions: NDArray[np.float32] = (
             self.agent.act(given.to(self.agent.device, self.agent.dtype))

@@ -119,18 +119,16 @@ class Training:
         self.step += self.collector.count
         loop, states = self.config.loop, self.environments.states
         exploring = self.step <= loop.random_steps
-        ready = loop.update == "step" and not exploring and self.replay.filled
-        updates = self.collector.count * loop.updates_per_step if ready else 0
         if exploring:
             actions = self.collector.random_actions()
         else:
-            chosen = self.learner.act(states, then=updates)
+            chosen = self.learner.act(states)
             actions = self.collector.explore_around(chosen)
         self.collector.send(actions, self.step)
+        if loop.update == "step" and not exploring and self.replay.filled:
+            self.learner.learn(self.collector.count * loop.updates_per_step)
         if not exploring:
             self.interval.add_actions(chosen)
-        if updates:
-            self.learner.learn(updates)
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, states)
         self.store()

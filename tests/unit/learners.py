@@ -42,7 +42,7 @@ def parts(
 
 def live(
     learners: tuple[Learner, Learner], steps: int, per_agent: int, seed: int = 0,
-    announced: bool = True, off: float = 0.0,
+    off: float = 0.0,
 ) -> None:  # fmt: skip
     """Act, learn and store: the ring fills and wraps, blocks of draws end within."""
     agents = learners[0].agent.agents
@@ -56,7 +56,7 @@ def live(
             if learner.agent.normalizer:
                 learner.agent.normalizer.observe(owners, states)
             updates = per_agent if learner.replay.filled else 0
-            actions.append(learner.act(states, then=updates if announced else 0))
+            actions.append(learner.act(states))
             if updates:
                 learner.learn(updates)
             learner.store(owners, rows)

@@ -23,14 +23,13 @@ def both(settings: Config) -> tuple[Learner, Captured]:
     return Learner(*parts(settings)), Captured(*parts(settings), compiled=False, fused=False)
 
 
-@pytest.mark.parametrize("announced", [False, True])
 @pytest.mark.parametrize("host", [False, True], ids=["ring on the device", "ring on the host"])
 @pytest.mark.parametrize("agents", [1, 3])
-def test_it_does_what_the_plain_learner_does(host: bool, agents: int, announced: bool) -> None:
+def test_it_does_what_the_plain_learner_does(host: bool, agents: int) -> None:
     plain, fast = both(config(agents))
     if host:  # another name for the same device
         fast.replay.device = torch.device("cpu", 0)
-    live((plain, fast), steps=71, per_agent=2, announced=announced)
+    live((plain, fast), steps=71, per_agent=2)
     assert plain.agent.updates.tolist() == [140] * agents
     assert_same(plain, fast)
 
@@ -92,14 +91,6 @@ def test_transitions_wait_for_the_next_states_or_until_they_are_needed() -> None
             learner.store(np.arange(3), row)
     fast.settle()
     assert torch.equal(plain.replay.rows, fast.replay.rows)
-
-
-def test_updates_may_not_be_announced_and_then_left() -> None:
-    plain, fast = both(config())
-    live((plain, fast), steps=3, per_agent=1)
-    fast.act(np.zeros((3, STATE), dtype=np.float32), then=2)
-    with pytest.raises(ValueError, match="fewer updates are asked for than were announced"):
-        fast.learn(0)
 
 
 @pytest.mark.parametrize("owners", [[0, 0], [0, 1], [0, 0, 2], [1]])

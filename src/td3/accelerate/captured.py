@@ -2,7 +2,7 @@
 
 The update that is captured is the agent's own, traced (`trace.py`), its networks computed by fused
 kernels where those fit (`fused.py`) and the rest merged by Inductor. In a step the host waits once,
-for the actions (`traffic.py`), when the updates that follow are already on their way; the ring
+for the actions (`traffic.py`); updates are launched when the environments have those. The ring
 lives on the device, and random numbers arrive in blocks (`sending.py`).
 """
 
@@ -45,8 +45,6 @@ class Captured(Learner):
         self.compiled, self.fused = compiled, fused
         self.updating: CapturedUpdates | None = None
         self.alone: dict[int, CapturedUpdates] = {}
-        self.launched_ahead = 0
-        """Updates that were launched together with acting."""
         self.traffic: Traffic | None = None
         self.sizes = torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device)
         """How much of each ring can be sampled; goes to the device together with transitions."""
@@ -57,14 +55,8 @@ class Captured(Learner):
         """Whether the ring is where the agent is; else it stayed on the host."""
         return self.replay.device == self.agent.device
 
-    def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
-        traffic = self.traffic_of(len(states))
-        traffic.act(states)
-        # One keeps the device busy until the actions are sent; the environments wait for no more.
-        # From a ring on the host a batch would have to be gathered first.
-        self.launched_ahead = min(then, 1) if self.ring_on_device else 0
-        self.launch(self.launched_ahead)
-        return traffic.actions()
+    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self.traffic_of(len(states)).act(states)
 
     def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
         if self.ring_on_device and self.is_whole_step(owners):
@@ -83,14 +75,6 @@ class Captured(Learner):
         return bool((counts == counts[0]).all())
 
     def learn(self, updates: int) -> None:
-        if updates < self.launched_ahead:
-            raise ValueError("fewer updates are asked for than were announced")
-        updates, self.launched_ahead = updates - self.launched_ahead, 0
-        self.launch(updates)
-
-    def launch(self, updates: int) -> None:
-        if not updates:
-            return
         self.settle()
         if self.updating is None:
             self.updating = self.update_graphs(

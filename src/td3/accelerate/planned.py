@@ -29,7 +29,7 @@ class Planned(Learner):
         self.updating: PlannedUpdates | None = None
         self.alone: dict[int, PlannedUpdates] = {}
 
-    def act(self, states: NDArray[np.float32], then: int = 0) -> NDArray[np.float32]:
+    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         given = torch.from_numpy(states).to(self.agent.dtype)
         given = given.view(self.agent.agents, -1, states.shape[1])
         if self.acting is None:

@@ -45,14 +45,11 @@ class Traffic:
         self.next_places = np.arange(self.per_agent)
         self.rings = np.arange(agent.agents)[:, None] * replay.capacity
 
-    def act(self, states: NDArray[np.float32]) -> None:
-        """Have actions chosen, and what waits stored."""
+    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Actions for these states; meanwhile what waits is stored. Here a step waits."""
         self.await_device()
         self.states[:] = states
         self.launch(act=True, store=self.waiting)
-
-    def actions(self) -> NDArray[np.float32]:
-        """What was chosen. Here a step waits for the device."""
         self.await_device()
         actions: NDArray[np.float32] = self.chosen_here.copy()
         return actions
