@@ -39,7 +39,7 @@ $(VENV)/.train: $(VENV)/bin/python $(SOURCES)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.train
-	$(PIP) -e '.[plot,video,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,test]'
+	$(PIP) -e '.[plot,video,pixels,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,test]'
 	@touch $@
 
 clean:

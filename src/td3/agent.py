@@ -17,9 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from td3.agent_axis import per_agent
+from td3.agent_axis import Layers, per_agent
+from td3.encoder import Encoder
 from td3.networks import Actor, Critic
 from td3.normalize import Normalizer
+from td3.observations import Layout, has_images
 from td3.optimizer import Adam
 from td3.replay import Batch, ReplayBuffer
 from td3.seeding import Streams, as_seeds
@@ -38,6 +40,8 @@ class Diagnostics(NamedTuple):
 class TD3:
     """One TD3 agent, or as many side by side as there are seeds.
 
+    Where the `layout` of a state has images, an encoder makes `features` of each.
+
     `update` draws nothing: batch and noise are its arguments. `train` draws them from the agent's
     own streams and calls `update`.
     """
@@ -53,6 +57,9 @@ class TD3:
         critic_learning_rate: float | Tensor = 1e-3,
         seed: int | Iterable[int] | None = None,
         normalize_observations: bool = False,
+        layout: Layout | None = None,
+        channels: Sequence[int] = (32, 32, 32, 32),
+        features: int = 50,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
@@ -68,8 +75,15 @@ class TD3:
             "dtype": dtype,
             "device": device,
         }
-        self.actor = Actor(state_dim, action_dim, max_action, hidden_sizes, **many)
-        self.critic = Critic(state_dim, action_dim, hidden_sizes, **many)
+        seen = state_dim
+        self.encoder: Encoder | None = None
+        if layout and has_images(layout):
+            self.encoder = Encoder(layout, channels, features, **many)
+            self.encoder_target = copy.deepcopy(self.encoder).requires_grad_(False)
+            self.encoder_optimizer = Adam(self.encoder, critic_learning_rate)
+            seen = self.encoder.outputs
+        self.actor = Actor(seen, action_dim, max_action, hidden_sizes, **many)
+        self.critic = Critic(seen, action_dim, hidden_sizes, **many)
         self.actor_target = copy.deepcopy(self.actor).requires_grad_(False)
         self.critic_target = copy.deepcopy(self.critic).requires_grad_(False)
         self.actor_optimizer = Adam(self.actor, actor_learning_rate)
@@ -124,8 +138,13 @@ class TD3:
         state, next_state, action, reward, done = batch
         if self.normalizer:
             state, next_state = self.normalizer(state), self.normalizer(next_state)
+        if self.encoder:  # what follows sees features instead of pixels
+            state = self.encoder(state)
 
         with torch.no_grad():
+            if self.encoder:
+                next_state = self.encoder_target(next_state)
+
             # Step 5: the target actor proposes the next action. Targets move slowly, so the
             # critics chase something that holds still.
             next_action = self.actor_target(next_state)
@@ -163,6 +182,10 @@ class TD3:
         self.critic_optimizer.zero_grad()
         critic_loss.sum().backward()
         self.critic_optimizer.step()
+        if self.encoder:  # which learns from this loss too, and from no other
+            self.encoder_optimizer.step()
+            self.encoder_optimizer.zero_grad()
+            state = state.detach()
 
         # Steps 13 to 15 are delayed: on updates 0, policy_freq, 2 * policy_freq, … of an agent's
         # life, because an actor is only as good as the critics it climbs.
@@ -182,6 +205,8 @@ class TD3:
 
             # Step 15: the critic targets follow slowly, for the same reason (step 7).
             polyak(self.critic_target, self.critic, tau)
+            if self.encoder:
+                polyak(self.encoder_target, self.encoder, tau)
 
         self.updates += 1
         return Diagnostics(critic_loss.detach(), current_q1.detach().mean(dim=(1, 2)), actor_loss)
@@ -196,8 +221,13 @@ class TD3:
     def tidy(self) -> None:
         """Now and then, let Adam forget what has faded. To be called after each update."""
         if self.updates[0] % TIDY_EVERY == 0:
-            self.actor_optimizer.drop_faded()
-            self.critic_optimizer.drop_faded()
+            for name in self.networks:
+                getattr(self, f"{name}_optimizer").drop_faded()
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """The names of those that learn; each has a target and an optimizer of its name."""
+        return ("encoder", "actor", "critic") if self.encoder else ("actor", "critic")
 
     def draw_noise(self, batch_size: int) -> Tensor:
         """Standard normal numbers for step 6, from each agent's own stream."""
@@ -209,7 +239,11 @@ class TD3:
     @torch.no_grad()
     def act(self, states: Tensor) -> Tensor:
         """The actors' actions, without exploration noise: (agents, n, …) → (agents, n, …)."""
-        return self.actor(self.normalizer(states) if self.normalizer else states)  # type: ignore[no-any-return]
+        if self.normalizer:
+            states = self.normalizer(states)
+        if self.encoder:
+            states = self.encoder(states)
+        return self.actor(states)  # type: ignore[no-any-return]
 
     def select_action(self, state: ArrayLike) -> NDArray[np.floating]:
         """The action for one state, flat; for several agents one row each."""
@@ -224,21 +258,23 @@ class TD3:
             return self
         one = copy.copy(self)
         one.agents, one.smooth = 1, self.smooth[agent : agent + 1]
-        one.actor, one.critic = self.actor.share(agent), self.critic.share(agent)
-        one.actor_target = self.actor_target.share(agent)
-        one.critic_target = self.critic_target.share(agent)
-        one.actor_optimizer = self.actor_optimizer.share(agent, one.actor)
-        one.critic_optimizer = self.critic_optimizer.share(agent, one.critic)
+        for name in self.networks:
+            network, optimizer = getattr(self, name), getattr(self, f"{name}_optimizer")
+            setattr(one, name, network.share(agent))
+            setattr(one, f"{name}_target", getattr(self, f"{name}_target").share(agent))
+            setattr(one, f"{name}_optimizer", optimizer.share(agent, getattr(one, name)))
         one.normalizer = self.normalizer.share(agent) if self.normalizer else None
         one.updates = self.updates[agent : agent + 1]
         return one
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TD3":
         other = copy.copy(self)
-        for name in ("actor", "critic", "actor_target", "critic_target"):
+        for name in self.networks:
             setattr(other, name, copy.deepcopy(getattr(self, name), memo))
-        other.actor_optimizer = self.actor_optimizer.clone(other.actor)
-        other.critic_optimizer = self.critic_optimizer.clone(other.critic)
+            target = f"{name}_target"
+            setattr(other, target, copy.deepcopy(getattr(self, target), memo))
+            optimizer = getattr(self, f"{name}_optimizer")
+            setattr(other, f"{name}_optimizer", optimizer.clone(getattr(other, name)))
         other.normalizer = copy.deepcopy(self.normalizer, memo)
         other.smooth = copy.deepcopy(self.smooth, memo)
         other.updates = self.updates.copy()
@@ -247,7 +283,7 @@ class TD3:
     def tensors(self) -> dict[str, Tensor]:
         """Everything learnt, by name: networks, targets, Adam moments and counts."""
         found = {"max_action": self.actor.max_action, "updates": torch.from_numpy(self.updates)}
-        for name in ("actor", "critic"):
+        for name in self.networks:
             network, target = getattr(self, name), getattr(self, f"{name}_target")
             optimizer = getattr(self, f"{name}_optimizer")
             for part, flat in (
@@ -293,6 +329,6 @@ def mean_squared_error(value: Tensor, target: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def polyak(target: Actor | Critic, online: Actor | Critic, tau: float | Tensor) -> None:
+def polyak(target: Layers, online: Layers, tau: float | Tensor) -> None:
     """target ← (1 - tau) · target + tau · online, for every parameter at once."""
     target.flat.lerp_(online.flat, per_agent(tau, online.flat))

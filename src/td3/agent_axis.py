@@ -22,8 +22,11 @@ def per_agent(number: float | Tensor, like: Tensor) -> Any:
     return number
 
 
-class Network(nn.Module):
-    """Fully connected layers of many independent networks.
+Shape = tuple[int, ...]
+
+
+class Layers(nn.Module):
+    """The numbers of many independent networks.
 
     All numbers of one network are one row of `flat`, the only parameter; the layers are views of
     it. Hence a gradient, an Adam step or a Polyak step is a few operations on one tensor, however
@@ -32,19 +35,16 @@ class Network(nn.Module):
 
     def __init__(
         self,
-        leading: tuple[int, ...],
-        widths: Sequence[int],
+        leading: Shape,
+        shapes: Sequence[tuple[Shape, Shape]],
         dtype: torch.dtype,
         device: torch.device | str,
     ) -> None:
-        """`leading`: (agents,) for one network each, or (agents, networks of each)."""
+        """`leading`: (agents,) for one network each, or (agents, networks of each); `shapes`: the
+        weight's and the bias's of each layer."""
         super().__init__()
-        self.leading, self.widths = leading, tuple(widths)
-        self.shapes = [
-            shape
-            for fan_in, fan_out in pairwise(self.widths)
-            for shape in ((fan_in, fan_out), (1, fan_out))
-        ]
+        self.leading = leading
+        self.shapes = [shape for layer in shapes for shape in layer]
         self.sizes = [math.prod(shape) for shape in self.shapes]
         # Padding, never used, so that every row of `flat` can be loaded in wide pieces.
         self.sizes.append(-sum(self.sizes) % ALIGNMENT)
@@ -55,7 +55,7 @@ class Network(nn.Module):
         return self.leading[0]
 
     def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
-        """(weight, bias) of each layer: (…, inputs, outputs) and (…, 1, outputs).
+        """(weight, bias) of each layer.
 
         Views of `flat`, or of another tensor laid out like it (such as Adam's moments).
         """
@@ -64,17 +64,6 @@ class Network(nn.Module):
         shaped = zip(parts, self.shapes, strict=True)
         views = [part.view(*flat.shape[:-1], *shape) for part, shape in shaped]
         return list(zip(views[0::2], views[1::2], strict=True))
-
-    def compute(self, x: Tensor, flat: Tensor) -> Tensor:
-        """(networks, batch, inputs) → (networks, batch, outputs), ReLU between the layers.
-
-        `flat`: (networks, numbers). Every pass of every network goes through here, so this is
-        where `accelerate` puts fused kernels.
-        """
-        *hidden, (weight, bias) = self.layers(flat)
-        for hidden_weight, hidden_bias in hidden:
-            x = F.relu(torch.baddbmm(hidden_bias, x, hidden_weight))
-        return torch.baddbmm(bias, x, weight)
 
     def named_layers(self, flat: Tensor | None = None) -> dict[str, Tensor]:
         """Name → view, e.g. `layer_1.weight`, for files."""
@@ -86,13 +75,14 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def initialize(self, streams: Sequence[Stream] | None) -> None:
-        """Draw agent k's weights from stream k: uniform within 1/√inputs, as `nn.Linear` does."""
+        """Draw agent k's weights from stream k: uniform within 1/√inputs, as PyTorch does."""
         if streams is None:
             streams = [Streams.from_seed(fresh_seed()).init for _ in range(self.agents)]
         layers = self.layers()
         for agent, stream in enumerate(streams):
             for weight, bias in layers:
-                bound = 1 / math.sqrt(weight.shape[-2])
+                inputs = weight.numel() // bias.numel()
+                bound = 1 / math.sqrt(inputs)
                 for part in (weight[agent], bias[agent]):
                     part.copy_(torch.from_numpy(stream.uniform(-bound, bound, part.shape)))
 
@@ -107,3 +97,29 @@ class Network(nn.Module):
             assert buffer is not None
             member.register_buffer(name, buffer[rows], persistent=False)
         return member
+
+
+class Network(Layers):
+    """Fully connected layers of many independent networks."""
+
+    def __init__(
+        self,
+        leading: Shape,
+        widths: Sequence[int],
+        dtype: torch.dtype,
+        device: torch.device | str,
+    ) -> None:
+        shapes = [((fan_in, fan_out), (1, fan_out)) for fan_in, fan_out in pairwise(widths)]
+        super().__init__(leading, shapes, dtype, device)
+        self.widths = tuple(widths)
+
+    def compute(self, x: Tensor, flat: Tensor) -> Tensor:
+        """(networks, batch, inputs) → (networks, batch, outputs), ReLU between the layers.
+
+        `flat`: (networks, numbers). Every pass of every network goes through here, so this is
+        where `accelerate` puts fused kernels.
+        """
+        *hidden, (weight, bias) = self.layers(flat)
+        for hidden_weight, hidden_bias in hidden:
+            x = F.relu(torch.baddbmm(hidden_bias, x, hidden_weight))
+        return torch.baddbmm(bias, x, weight)

@@ -2,7 +2,7 @@
 
     checkpoints/000010000/state.safetensors    networks, targets, moments, environments' lives
     checkpoints/000010000/manifest.json        counters, streams, checksums of all it needs
-    replay/000010000.rows                      transitions added since the checkpoint before
+    replay/000010000.rows                      what was added to the rings since the one before
 
 A transition is written once. A checkpoint lists the replay segments that still hold some of its
 ring; a segment that no kept checkpoint lists is removed.
@@ -25,7 +25,7 @@ from td3.errors import UserError
 from td3.files import TEMPORARY, digest, flush_folder, new_folder, remove, rename, write_durably
 from td3.replay import ReplayBuffer
 
-FORMAT = 2
+FORMAT = 3
 KEPT = 2
 SEGMENT_NAME = re.compile(r"\d{9,}\.rows")
 STATE, MANIFEST = "state.safetensors", "manifest.json"
@@ -96,19 +96,29 @@ def new_segment(
     run: Path, step: int, replay: ReplayBuffer, segments: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Write the transitions added since the last segment, if there are any."""
-    saved = segments[-1]["stop"] if segments else [0] * replay.agents
-    spans = [
-        (max(int(start), int(stop) - replay.capacity), int(stop))
-        for start, stop in zip(saved, replay.added, strict=True)
-    ]
-    if replay.rows is None or all(start == stop for start, stop in spans):
+    if replay.rows is None:
+        return []
+    spans = {}
+    for table, (ring, written) in replay.tables.items():
+        saved = segments[-1]["tables"][table]["stop"] if segments else [0] * replay.agents
+        spans[table] = [
+            (max(int(start), int(stop) - ring.shape[1]), int(stop))
+            for start, stop in zip(saved, written, strict=True)
+        ]
+    if all(start == stop for own in spans.values() for start, stop in own):
         return []
     folder = run / "replay"
     folder.mkdir(exist_ok=True)
     name = f"{step:09d}.rows"
     beside = folder / (TEMPORARY + name)
     size, checksum = write_durably(
-        beside, (chunk for agent, span in enumerate(spans) for chunk in rows(replay, agent, *span))
+        beside,
+        (
+            chunk
+            for table, own in spans.items()
+            for agent, span in enumerate(own)
+            for chunk in entries(replay.tables[table][0][agent], *span)
+        ),
     )
     rename(beside, folder / name)
     flush_folder(folder)
@@ -117,26 +127,30 @@ def new_segment(
             "file": name,
             "bytes": size,
             "sha256": checksum,
-            "start": [start for start, _ in spans],
-            "stop": [stop for _, stop in spans],
-            "width": replay.rows.shape[2],
+            "tables": {
+                table: {"start": [start for start, _ in own], "stop": [stop for _, stop in own]}
+                for table, own in spans.items()
+            },
             "dims": [replay.state_dim, replay.action_dim],
         }
     ]
 
 
-def rows(replay: ReplayBuffer, agent: int, start: int, stop: int) -> list[memoryview]:
-    """The bytes of transitions start…stop of one agent, in the order they were added."""
-    assert replay.rows is not None
-    first, last = start % replay.capacity, (stop - 1) % replay.capacity + 1
-    if start == stop:
+def entries(ring: Tensor, start: int, stop: int) -> list[memoryview]:
+    """The bytes of entries start…stop of one agent's ring, in the order they were written."""
+    places = len(ring)
+    first, last = start % places, (stop - 1) % places + 1
+    if start == stop or ring.shape[1] == 0:
         return []
-    pieces = [(first, last)] if first < last else [(first, replay.capacity), (0, last)]
-    return [replay.rows[agent, a:b].cpu().numpy().data.cast("B") for a, b in pieces]
+    pieces = [(first, last)] if first < last else [(first, places), (0, last)]
+    return [ring[a:b].cpu().numpy().data.cast("B") for a, b in pieces]
 
 
 def still_needed(segment: Mapping[str, Any], replay: ReplayBuffer) -> bool:
-    return bool((np.array(segment["stop"]) > replay.added - replay.capacity).any())
+    return any(
+        (np.array(segment["tables"][table]["stop"]) > written - ring.shape[1]).any()
+        for table, (ring, written) in replay.tables.items()
+    )
 
 
 def prune(run: Path) -> None:
@@ -217,7 +231,7 @@ def newest_checkpoint(
 
 def fill(replay: ReplayBuffer, run: Path, segments: list[dict[str, Any]]) -> None:
     """Put every segment's transitions back into the ring."""
-    replay.added[:] = 0
+    replay.clear()
     for segment in segments:
         if not SEGMENT_NAME.fullmatch(segment["file"]):
             raise Invalid(f"{segment['file']!r} is no name of a replay segment")
@@ -225,10 +239,17 @@ def fill(replay: ReplayBuffer, run: Path, segments: list[dict[str, Any]]) -> Non
         if replay.rows is None:
             replay.allocate(*segment["dims"])
         assert replay.rows is not None
-        table = torch.frombuffer(bytearray(data), dtype=replay.dtype).view(-1, segment["width"])
-        spans = list(zip(segment["start"], segment["stop"], strict=True))
-        parts = table.split([stop - start for start, stop in spans])
-        for agent, ((start, stop), part) in enumerate(zip(spans, parts, strict=True)):
-            places = torch.arange(start, stop) % replay.capacity
-            replay.rows[agent, places.to(replay.device)] = part.to(replay.device)
-            replay.added[agent] = stop
+        held = memoryview(data)
+        for table, (ring, written) in replay.tables.items():
+            own = segment["tables"][table]
+            for agent, (start, stop) in enumerate(zip(own["start"], own["stop"], strict=True)):
+                width = ring.shape[2]
+                size = (stop - start) * width * ring.dtype.itemsize
+                if size:
+                    part = torch.frombuffer(bytearray(held[:size]), dtype=ring.dtype)
+                    places = torch.arange(start, stop) % ring.shape[1]
+                    ring[agent, places.to(ring.device)] = part.view(-1, width).to(ring.device)
+                    held = held[size:]
+                written[agent] = stop
+        if held:
+            raise Invalid(f"{segment['file']} holds more than its tables")

@@ -10,6 +10,7 @@ from td3.config import EnvironmentConfig
 from td3.environments import Environment, Task
 from td3.errors import RunStopped
 from td3.seeding import Stream
+from td3.transitions import Transitions
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -214,10 +215,19 @@ def stop(agent: int, why: str) -> None:
     raise RunStopped(f"Agent {agent} diverged: {why}; try a smaller learning rate or reward_scale")
 
 
-class Collector:
-    """Acts in every agent's environments and hands back the rows to store.
+class Last(NamedTuple):
+    """A step of every environment: where it started, what was done, and what came of it."""
 
-    The rows of a step are made when the next one is under way, so that nothing waits for them.
+    states: NDArray[np.float32]
+    actions: NDArray[np.float32]
+    begins: NDArray[np.bool_]
+    steps: Steps
+
+
+class Collector:
+    """Acts in every agent's environments and hands back the transitions to store.
+
+    Those of a step are made when the next one is under way, so that nothing waits for them.
 
     `exploration_noise` and `reward_scale` are one number, or one for each agent. An agent that
     diverges is told to `freeze`, which marks it in `frozen`; its rows are zeros from then on.
@@ -238,6 +248,7 @@ class Collector:
         self.count = len(environments.states) // agents
         self.owners = np.repeat(np.arange(agents), self.count)
         """Which agent each environment belongs to."""
+        self.indices = np.arange(len(self.owners))
         noise, scale = (
             np.broadcast_to(np.asarray(number, dtype=np.float64), agents)[self.owners]
             for number in (exploration_noise, reward_scale)
@@ -250,8 +261,8 @@ class Collector:
         """Whether the next actions' noise is at hand; whether there was any yet."""
         self.returns = np.zeros(len(self.owners))
         self.lengths = np.zeros(len(self.owners), dtype=np.int64)
-        self.last: tuple[NDArray[np.float32], NDArray[np.float32], Steps] | None = None
-        """States, actions and what came of them, until `rows` has taken them."""
+        self.last: Last | None = None
+        """The step received last, until `transitions` has taken it."""
 
     def random_actions(self) -> NDArray[np.float32]:
         """Uniform over the action range."""
@@ -289,11 +300,11 @@ class Collector:
 
     def step(
         self, actions: NDArray[np.float32], time: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[Ended]]:
-        """`send`, `receive` and `rows`."""
+    ) -> tuple[Transitions | None, list[Ended]]:
+        """`send`, `receive` and `transitions`."""
         self.send(actions, time)
         ended = self.receive()
-        return *self.rows(), ended
+        return self.transitions(), ended
 
     def send(self, actions: NDArray[np.float32], time: int) -> None:
         """Let the environments take the actions."""
@@ -305,7 +316,7 @@ class Collector:
         if self.noisy and not self.noise_drawn:
             self.draw_noise()  # for the next actions, while nothing else is to be done
         steps = self.environments.receive()
-        self.last = *self.sent, steps
+        self.last = Last(*self.sent, self.lengths == 0, steps)
         if self.may_overflow:
             self.finite(self.scaled(steps.rewards), "its reward is too large to store")
         over, lived = steps.terminated | steps.truncated, steps.real
@@ -328,20 +339,21 @@ class Collector:
         self.returns[over], self.lengths[over] = 0, 0
         return ended
 
-    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The last step that was received, as rows in replay order, and the owner of each."""
+    def transitions(self) -> Transitions | None:
+        """The last step that was received, if nobody has asked for it yet."""
         if self.last is None:
-            return self.owners[:0], np.empty((0, 0), dtype=np.float32)
-        (states, actions, steps), self.last = self.last, None
+            return None
+        (states, actions, begins, steps), self.last = self.last, None
         state_dim, action_dim = states.shape[1], actions.shape[1]
         rows = np.empty((len(states), 2 * state_dim + action_dim + 2), dtype=np.float32)
         rows[:, :state_dim], rows[:, state_dim : 2 * state_dim] = states, steps.next_states
         rows[:, 2 * state_dim : -2], rows[:, -1] = actions, steps.terminated
         rows[:, -2:-1] = self.scaled(steps.rewards)
-        rows = self.zero_where_frozen(rows)
+        taken = Transitions(self.owners, self.indices, self.zero_where_frozen(rows), begins)
         if steps.real is None or steps.real.all():
-            return self.owners, rows
-        return self.owners[steps.real], rows[steps.real]
+            return taken
+        some: list[Any] = [part[steps.real] for part in taken]
+        return Transitions(*some)
 
     def scaled(self, rewards: NDArray[np.float64]) -> NDArray[np.float32]:
         """Rewards as they are stored, one row each; what is too large becomes infinite."""
@@ -355,8 +367,8 @@ class Collector:
         if self.noise_drawn:
             own["noise"] = self.noise
         if self.last:
-            states, actions, steps = self.last
-            own |= {"last.states": states, "last.actions": actions}
+            *given, steps = self.last
+            own |= {f"last.{k}": v for k, v in zip(Last._fields, given, strict=False)}
             own |= {f"last.{k}": v for k, v in steps._asdict().items() if v is not None}
         return own | {f"env.{k}": v for k, v in self.environments.snapshot().items()}
 
@@ -366,7 +378,8 @@ class Collector:
         if "noise" in arrays:
             self.noise[:], self.noise_drawn = arrays["noise"], True
         if last:
-            self.last = last.pop("states"), last.pop("actions"), Steps(**last)
+            given: dict[str, Any] = {name: last.pop(name) for name in Last._fields[:-1]}
+            self.last = Last(**given, steps=Steps(**last))
         self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
         anew, reason = self.environments.restore(lives)
         self.returns[anew], self.lengths[anew] = 0, 0

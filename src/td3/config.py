@@ -41,6 +41,17 @@ class EnvironmentConfig:
     """Worker processes; 0: as many as the environments and the free cores call for."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation; authors' code: off."""
+    pixels: bool = False
+    """Observe a picture: the task's own if it observes one, else the rendered one."""
+    resize: int = 0
+    """Height and width that an image is brought to, in pixels; 0: as it is. DrQ-v2: 84."""
+    grey: bool = False
+    """Take the colours out of an image."""
+    frame_stack: int = 1
+    """Observations that make up a state, the newest and those before it, so that velocities can
+    be seen. They are stored once. DrQ-v2: 3."""
+    action_repeat: int = 1
+    """Simulator steps that an action lasts; a step of td3 is one action. DrQ-v2: 2."""
     reward_scale: float = 1.0
     """Factor on the rewards that the agent learns from (evaluation shows the true ones);
     authors' code: 1."""
@@ -69,6 +80,17 @@ class AgentConfig:
     """Largest smoothing noise, as a share of half the action range; authors' code: 0.5."""
     policy_freq: int = 2
     """Critic updates per actor update; authors' code: 2."""
+    channels: tuple[int, ...] = (32, 32, 32, 32)
+    """Channels of the convolutions that look at an image, which change steps 2 and 3; the first
+    has stride 2. DrQ-v2: 32 32 32 32."""
+    features: int = 50
+    """Numbers that the encoder makes of each image, for actor and critics; DrQ-v2: 50."""
+    random_shift: int = 0
+    """Shift sampled images by up to so many pixels, at random, which changes step 4; 0: not.
+    DrQ-v2: 4."""
+    n_step: int = 1
+    """Rewards that are added up before the critics' value of what follows, which changes step 9;
+    authors' code: 1 (DrQ-v2: 3)."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +147,7 @@ class Config:
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     recipe: str = ""
-    """Recipe to start from: course, paper, quick, or a TOML file."""
+    """Recipe to start from: course, paper, pixels, quick, or a TOML file."""
     seed: int = 0
     """Seed of the first agent; the others count up from it."""
     seeds: int = 1
@@ -206,6 +228,9 @@ def check_grid(config: Config) -> None:
             check(dataclasses.replace(varied(config, {key: value}), grid={}))
 
 
+# What Gymnasium's wrappers do for us; they wrap one environment, not a vector of them.
+WRAPPERS = ("pixels", "resize", "grey", "frame_stack", "action_repeat")
+
 LARGEST = 10**15
 MOST_THREADS = 1024
 
@@ -218,6 +243,10 @@ def check(config: Config) -> Config:
         "agent.actor_learning_rate": config.agent.actor_learning_rate,
         "agent.critic_learning_rate": config.agent.critic_learning_rate,
         "agent.policy_freq": config.agent.policy_freq,
+        "agent.features": config.agent.features,
+        "agent.n_step": config.agent.n_step,
+        "environment.action_repeat": config.environment.action_repeat,
+        "environment.frame_stack": config.environment.frame_stack,
         "environment.count": config.environment.count,
         "environment.reward_scale": config.environment.reward_scale,
         "loop.steps": config.loop.steps,
@@ -233,6 +262,8 @@ def check(config: Config) -> Config:
     not_negative = {
         "agent.policy_noise": config.agent.policy_noise,
         "agent.noise_clip": config.agent.noise_clip,
+        "agent.random_shift": config.agent.random_shift,
+        "environment.resize": config.environment.resize,
         "environment.workers": config.environment.workers,
         "loop.exploration_noise": config.loop.exploration_noise,
         "loop.random_steps": config.loop.random_steps,
@@ -256,6 +287,8 @@ def check(config: Config) -> Config:
             raise UserError(f"{key} must lie between 0 and 1, not {number}.")
     if not config.agent.hidden_sizes or min(config.agent.hidden_sizes) < 1:
         raise UserError("agent.hidden_sizes needs at least one width of 1 or more.")
+    if not config.agent.channels or min(config.agent.channels) < 1:
+        raise UserError("agent.channels needs at least one number of 1 or more.")
     if config.device not in ("auto", "cpu", "cuda") and not config.device.startswith("cuda:"):
         raise UserError(f"device must be cpu, cuda or auto, not {config.device!r}.")
     if not config.environment.id:
@@ -265,6 +298,14 @@ def check(config: Config) -> Config:
             f"environment.workers is {config.environment.workers}, but environment.vectorization "
             f"{config.environment.vectorization} has none; use workers."
         )
+    default = EnvironmentConfig()
+    for name in WRAPPERS:
+        changed = getattr(config.environment, name) != getattr(default, name)
+        if changed and config.environment.vectorization not in ("auto", "own", "workers"):
+            raise UserError(
+                f"environment.{name} needs environments that td3 steps itself; use "
+                f"environment.vectorization auto instead of {config.environment.vectorization}."
+            )
     if config.loop.replay_size < config.environment.count:
         raise UserError(
             f"loop.replay_size ({config.loop.replay_size}) must hold a transition of each of the "

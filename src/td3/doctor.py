@@ -1,5 +1,6 @@
 """Is everything in place? Checks of the machine and of an environment."""
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import json
@@ -10,7 +11,6 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,18 @@ import gymnasium as gym
 import torch
 
 from td3 import run as runs
-from td3.config import EnvironmentConfig, Value, load_recipe
+from td3.config import Config, EnvironmentConfig, check, load_recipe
 from td3.cores import usable_cores
 from td3.environments import hushed, make, prepare_rendering
 from td3.errors import UserError, first_line
 from td3.inspection import Check, count, examine, read_spaces, refusal
 from td3.memory import available_bytes, check_memory, gigabytes, ring_bytes
+from td3.observations import Layout, has_images
 from td3.rehearsal import Tick
 
 SIMPLEST = EnvironmentConfig("Pendulum-v1")  # to render when no task is named, or none can be
-CHEETAH = (17, 6)  # HalfCheetah's sizes, to reckon with in the same case
+Sizes = tuple[int, int, Layout | None]
+CHEETAH: Sizes = (17, 6, None)  # HalfCheetah's sizes, to reckon with in the same case
 CORE = ("python", "td3", "torch", "numpy", "gymnasium")
 DEVELOPMENT = {"test", "dev", "docs"}  # extras that a user has no use for
 RENDER_SECONDS = 120
@@ -55,6 +57,8 @@ class Diagnosis:
 
     machine: list[Check]
     environment: list[Check] = field(default_factory=list)
+    recipe: str = "paper"
+    """What a task like this is trained with."""
 
     @property
     def checks(self) -> list[Check]:
@@ -62,28 +66,25 @@ class Diagnosis:
 
 
 def diagnose(
-    env_id: str = "",
-    kwargs: Mapping[str, Value] | None = None,
-    steps: int = 2000,
-    tick: Tick = lambda steps: None,
+    config: EnvironmentConfig, steps: int = 2000, tick: Tick = lambda steps: None
 ) -> Diagnosis:
     """Check this machine and, if one is named, an environment."""
     if steps < 1:
         raise UserError(f"steps must be 1 or more, not {steps}.")
-    if not env_id:
+    if not config.id:
         return Diagnosis(check_machine(SIMPLEST, CHEETAH))
-    config = EnvironmentConfig(env_id, dict(kwargs or {}))
+    check(dataclasses.replace(Config(), environment=config))
     env = made(config)
     if isinstance(env, Check):
         return Diagnosis(check_machine(SIMPLEST, CHEETAH), [env])
-    checks, task = read_spaces(env, env_id)
-    sizes = (task.state_dim, task.action_dim) if task else CHEETAH
+    checks, task = read_spaces(env, config)
+    sizes = (task.state_dim, task.action_dim, task.layout) if task else CHEETAH
     renders = "rgb_array" in env.metadata.get("render_modes", [])
     machine = check_machine(config if renders else None, sizes)
     if task:
         checks += examine(config, env, task, steps, tick)
     env.close()
-    return Diagnosis(machine, checks)
+    return Diagnosis(machine, checks, usual(task.layout if task else None).recipe)
 
 
 def made(config: EnvironmentConfig) -> "gym.Env[Any, Any] | Check":
@@ -106,7 +107,7 @@ def made(config: EnvironmentConfig) -> "gym.Env[Any, Any] | Check":
         return Check("environment", "error", problem, advice)
 
 
-def check_machine(rendered: EnvironmentConfig | None, sizes: tuple[int, int]) -> list[Check]:
+def check_machine(rendered: EnvironmentConfig | None, sizes: Sizes) -> list[Check]:
     return [
         check_versions(),
         check_processor(),
@@ -135,27 +136,33 @@ def check_processor() -> Check:
     return Check("processor", "ok", message)
 
 
-def check_ring(state_dim: int, action_dim: int) -> Check:
-    """Memory, against the replay ring of the paper's settings."""
-    config = load_recipe("paper")
+def usual(layout: Layout | None) -> Config:
+    """The settings that a task like this is trained with."""
+    return load_recipe("pixels" if layout and has_images(layout) else "paper")
+
+
+def check_ring(state_dim: int, action_dim: int, layout: Layout | None) -> Check:
+    """Memory, against the replay ring of the usual settings."""
+    config = usual(layout)
     try:
-        check_memory(config, state_dim, action_dim)
+        check_memory(config, state_dim, action_dim, layout)
     except UserError as error:
         return refusal("memory", error)
-    needed, free = ring_bytes(config, state_dim, action_dim), available_bytes()
+    needed, free = ring_bytes(config, state_dim, action_dim, layout), available_bytes()
     ring = f"a replay ring of {config.loop.replay_size:,} transitions takes {size(needed)}"
     if free is None:
         return Check("memory", "ok", f"unknown here; {ring} per seed")
     return Check("memory", "ok", f"{size(free)} free; {ring} per seed")
 
 
-def check_disk(folder: Path, state_dim: int, action_dim: int) -> Check:
+def check_disk(folder: Path, state_dim: int, action_dim: int, layout: Layout | None) -> Check:
     """Checkpoints keep the whole ring."""
     where = f"{folder}/" if folder.name else "the current folder"
     if not os.access(folder, os.W_OK):
         return Check("disk", "error", f"{where} cannot be written to",
                      "Go to a folder of your own, or name one with --run.")  # fmt: skip
-    needed, free = ring_bytes(load_recipe("paper"), state_dim, action_dim), disk_free(folder)
+    needed = ring_bytes(usual(layout), state_dim, action_dim, layout)
+    free = disk_free(folder)
     message = f"{size(free)} free in {where}; a run takes up to {size(needed)} per seed"
     if free < 1.2 * needed:
         return Check("disk", "warning", message,

@@ -1,7 +1,7 @@
-"""Make and check environments; flatten observations; scale actions.
+"""Make and check environments; scale actions.
 
-Inside td3 an observation is a flat float32 vector and an action lies in [-1, 1] in every
-dimension. This file is the only one that knows the simulator's own shapes and bounds.
+Inside td3 an observation is a flat float32 vector (`observations.py`) and an action lies in [-1, 1]
+in every dimension. Outside of these files nobody knows the simulator's own shapes and bounds.
 """
 
 import contextlib
@@ -17,11 +17,21 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
+from gymnasium import spaces, wrappers
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
 from td3.errors import RunStopped, UserError, first_line, nearest
+from td3.observations import (
+    Layout,
+    Observation,
+    describe,
+    flatten,
+    has_images,
+    layout_size,
+    observation_layout,
+    stacked,
+)  # fmt: skip
 
 # id contains → (module that registers it, extra that installs it)
 SIMULATORS = {
@@ -38,8 +48,6 @@ EXTRAS = {
 }
 
 MAX_REWARD = float(np.finfo(np.float32).max)  # what the replay ring can hold
-
-Observation = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -94,76 +102,6 @@ def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:
     return ActionBounds(low, high, space.shape, str(space.dtype))
 
 
-Layout = dict[str, Any]
-
-
-def observation_layout(space: spaces.Space[Any], env_id: str) -> Layout:
-    """How to lay an observation out as one flat vector, as plain JSON, or why that cannot be."""
-    match space:
-        case spaces.Box(shape=shape) if len(shape) >= 2 and is_image(space):
-            raise UserError(
-                f"{env_id} observes images {shape}, which td3 cannot train on yet; "
-                "choose a version of the task with a vector observation."
-            )
-        case spaces.Box(shape=shape) if 0 not in shape:
-            return {"box": list(shape)}
-        case spaces.Discrete():
-            return {"discrete": int(space.n), "start": int(space.start)}
-        case spaces.MultiBinary():
-            return {"box": list(np.zeros(space.n).shape)}
-        case spaces.Dict():
-            return {"dict": {k: observation_layout(s, env_id) for k, s in space.items()}}
-        case spaces.Tuple():
-            return {"tuple": [observation_layout(s, env_id) for s in space]}
-    raise UserError(
-        f"td3 cannot turn the observations of {env_id} ({describe(space)}) into a vector; "
-        "wrap it with gymnasium.wrappers.TransformObservation to give a Box."
-    )
-
-
-def is_image(space: spaces.Box) -> bool:
-    return space.dtype == np.uint8 and sum(side > 1 for side in space.shape) >= 2
-
-
-def flatten(layout: Layout, observation: Any) -> Observation:
-    """One observation as a flat float32 vector."""
-    if "box" in layout:
-        # A copy: some environments hand out a buffer that their next reset overwrites.
-        with np.errstate(over="ignore"):  # too large becomes inf, and that is refused
-            array = np.array(observation, dtype=np.float32)
-        if list(array.shape) != layout["box"]:
-            raise ValueError(f"shape {array.shape} instead of {tuple(layout['box'])}")
-        return array.reshape(-1)
-    if "discrete" in layout:
-        position = int(observation) - layout["start"]
-        if not 0 <= position < layout["discrete"]:
-            raise ValueError(f"{observation} is not one of its {layout['discrete']} numbers")
-        one_hot = np.zeros(layout["discrete"], dtype=np.float32)
-        one_hot[position] = 1
-        return one_hot
-    if "dict" in layout:
-        parts = [flatten(part, observation[key]) for key, part in layout["dict"].items()]
-    else:
-        pairs = zip(layout["tuple"], observation, strict=True)
-        parts = [flatten(part, value) for part, value in pairs]
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
-
-
-def layout_size(layout: Layout) -> int:
-    """Numbers in the flat vector."""
-    if "box" in layout:
-        return int(np.prod(layout["box"], dtype=int))
-    if "discrete" in layout:
-        return int(layout["discrete"])
-    parts = layout["dict"].values() if "dict" in layout else layout["tuple"]
-    return sum(layout_size(part) for part in parts)
-
-
-def describe(space: spaces.Space[Any]) -> str:
-    kind = type(space).__name__
-    return f"a {kind} space" if kind[0] not in "AEIOU" else f"an {kind} space"
-
-
 @dataclass(frozen=True)
 class Task:
     """What td3 needs to know of an environment, whoever steps it."""
@@ -181,9 +119,13 @@ class Task:
         return self.bounds.low.size
 
     @classmethod
-    def of(cls, env_id: str, observations: spaces.Space[Any], actions: spaces.Space[Any]) -> "Task":
-        """Read the spaces, or refuse them in one sentence."""
-        task = cls(env_id, action_bounds(actions, env_id), observation_layout(observations, env_id))
+    def of(
+        cls, env_id: str, observations: spaces.Space[Any], actions: spaces.Space[Any],
+        stack: int = 1,
+    ) -> "Task":  # fmt: skip
+        """Read the spaces, or refuse them in one sentence; `stack` observations make a state."""
+        layout = stacked(observation_layout(observations, env_id), stack)
+        task = cls(env_id, action_bounds(actions, env_id), layout)
         if task.state_dim == 0:
             raise UserError(f"{env_id} observes nothing: its observation space is empty.")
         return task
@@ -217,8 +159,10 @@ class Environment:
 
     def __init__(self, config: EnvironmentConfig, render_mode: str | None = None) -> None:
         with hushed(config.id):
-            self.env = make(config, render_mode)
-        self.task = Task.of(config.id, self.env.observation_space, self.env.action_space)
+            single = make(config, render_mode)
+            self.space = single.observation_space
+            self.env = stacking(single, config)
+        self.task = Task.of(config.id, self.space, self.env.action_space, config.frame_stack)
 
     def reset(self, seed: int | None = None) -> Observation:
         try:
@@ -249,6 +193,9 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
     prepare_rendering()
     register(config.id)
     kwargs: dict[str, Any] = dict(config.kwargs)
+    if config.pixels:
+        render_mode = render_mode or "rgb_array"
+        kwargs = picture_size(config) | kwargs
     if render_mode:
         kwargs["render_mode"] = render_mode
     try:
@@ -260,14 +207,60 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
             # Said at every remake otherwise.
             warnings.filterwarnings("ignore", ".*Using the latest versioned", UserWarning)
             # The checker wrapper repeats in Python what `Environment` and `td3 doctor` check.
-            return gym.make(config.id, disable_env_checker=True, **kwargs)
+            return wrapped(gym.make(config.id, disable_env_checker=True, **kwargs), config)
     except (ImportError, gym.error.DependencyNotInstalled) as error:
         raise UserError(missing_package(config.id, error)) from error
     except gym.error.UnregisteredEnv as error:
         hint = nearest(config.id, gym.registry)
         raise UserError(f"No environment {config.id!r} is registered.{hint}") from error
+    except UserError:
+        raise
     except (Exception, SystemExit) as error:  # whatever it raises is the task's
         raise UserError(f"Cannot make {config.id}: {first_line(error)}.") from error
+
+
+def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, Any]:
+    """With Gymnasium's own wrappers for what the configuration asks for, all but the stack."""
+    asked = {
+        "action_repeat": (config.action_repeat > 1, wrappers.RepeatAction, config.action_repeat),
+        "pixels": (
+            config.pixels and not has_images(observation_layout(env.observation_space, config.id)),
+            wrappers.AddRenderObservation,
+            True,
+        ),
+        "grey": (config.grey, wrappers.GrayscaleObservation, False),
+        "resize": (config.resize, wrappers.ResizeObservation, (config.resize, config.resize)),
+    }
+    for name, (wanted, wrapper, argument) in asked.items():
+        if wanted:
+            try:
+                env = wrapper(env, argument)
+            except gym.error.DependencyNotInstalled as error:
+                raise UserError(
+                    f"environment.{name} needs the extra 'pixels': pip install 'td3[pixels]'."
+                ) from error
+            except (TypeError, ValueError, AssertionError) as error:
+                raise UserError(
+                    f"environment.{name} does not fit {config.id}: {first_line(error)}."
+                ) from error
+    return env
+
+
+def stacking(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, Any]:
+    if config.frame_stack == 1:
+        return env
+    return wrappers.FrameStackObservation(env, config.frame_stack)
+
+
+def picture_size(config: EnvironmentConfig) -> dict[str, Any]:
+    """Let a simulator that can do so draw in the size that is wanted, not larger."""
+    size = {"width": config.resize, "height": config.resize}
+    if not config.resize:
+        return {}
+    if config.id.startswith("dm_control/"):
+        return {"render_kwargs": {**size, "camera_id": 0}}
+    entry = getattr(gym.registry.get(config.id), "entry_point", "")
+    return size if str(entry).startswith("gymnasium.envs.mujoco") else {}
 
 
 def register(env_id: str) -> None:

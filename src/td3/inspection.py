@@ -13,8 +13,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments import Task, action_bounds, observation_layout
+from td3.environments import Task, action_bounds
 from td3.errors import UserError, first_line
+from td3.observations import has_images, in_words, observation_layout
 from td3.rehearsal import (
     SEED,
     Seen,
@@ -41,8 +42,11 @@ class Check:
     advice: str = ""
 
 
-def read_spaces(env: gym.Env[Any, Any], env_id: str) -> tuple[list[Check], Task | None]:
+def read_spaces(
+    env: gym.Env[Any, Any], config: EnvironmentConfig
+) -> tuple[list[Check], Task | None]:
     """Both spaces, or why td3 would refuse them."""
+    env_id = config.id
     checks, parts = [], []
     for name, read, space in (
         ("actions", action_bounds, env.action_space),
@@ -55,7 +59,7 @@ def read_spaces(env: gym.Env[Any, Any], env_id: str) -> tuple[list[Check], Task 
     if checks:
         return checks, None
     try:
-        task = Task.of(env_id, env.observation_space, env.action_space)
+        task = Task.of(env_id, env.observation_space, env.action_space, config.frame_stack)
     except UserError as error:
         return [refusal("observations", error)], None
     return [check_actions(task), check_observations(task, env.observation_space)], task
@@ -90,6 +94,8 @@ def check_actions(task: Task) -> Check:
 
 
 def check_observations(task: Task, space: spaces.Space[Any]) -> Check:
+    if has_images(task.layout):
+        return Check("observations", "ok", f"{in_words(task.layout)}, seen through convolutions")
     plain = isinstance(space, spaces.Box) and len(space.shape) == 1
     kind = "" if plain else f", flattened from {type(space).__name__}"
     shape = f" {space.shape}" if not plain and isinstance(space, spaces.Box) else ""
@@ -100,7 +106,7 @@ def examine(
     config: EnvironmentConfig, env: gym.Env[Any, Any], task: Task, steps: int, tick: Tick
 ) -> list[Check]:
     """Try it and judge: one check for each thing that training depends on."""
-    seen = Seen(task, declared_bounds(env.observation_space))
+    seen = Seen(task, declared_bounds(task, env.observation_space))
     used: list[Check] = []
     with warnings.catch_warnings(record=True) as remarks, ExitStack() as stack:
         warnings.simplefilter("default")
@@ -217,9 +223,9 @@ def check_speed(seen: Seen) -> Check:
 
 
 def check_scales(seen: Seen) -> Check:
-    moving = np.flatnonzero(~seen.constant & (seen.scales > 0))
+    moving = np.flatnonzero(~seen.constant & ~seen.pixels & (seen.scales > 0))
     if not moving.size:
-        return Check("scales", "ok", "nothing that moves")
+        return Check("scales", "ok", "no number that moves")
     scales = seen.scales[moving]
     largest, smallest = moving[scales.argmax()], moving[scales.argmin()]
     message = f"typical size {short(scales.min())} (dimension {smallest})"
@@ -234,7 +240,10 @@ def check_scales(seen: Seen) -> Check:
 
 
 def check_constant(seen: Seen) -> Check:
-    constant = np.flatnonzero(seen.constant)
+    if seen.pixels.any() and seen.constant[seen.pixels].all():
+        return Check("constants", "warning", "the image never changed",
+                     "Check that it shows what happens.")  # fmt: skip
+    constant = np.flatnonzero(seen.constant & ~seen.pixels)
     if not constant.size:
         return Check("constants", "ok", "none")
     size = seen.task.state_dim

@@ -12,12 +12,14 @@ import torch
 
 from td3 import run as runs
 from td3.config import Config, check, from_dict, load_recipe
+from td3.cores import usable_cores
 from td3.environments import Environment, Task
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import remove
 from td3.integrations import tracker
 from td3.memory import check_memory
 from td3.metrics import Guarded, Record, Sink
+from td3.observations import has_images
 from td3.signals import StopRequest
 from td3.training import Training
 
@@ -100,9 +102,15 @@ def resume(
 def refuse_early(config: Config) -> Task:
     """Refuse a task that cannot be trained, or a ring that cannot be held, before anything."""
     environment = Environment(config.environment)
-    check_memory(config, environment.task.state_dim, environment.task.action_dim)
     environment.close()
-    return environment.task
+    task = environment.task
+    if config.environment.normalize_observations and has_images(task.layout):
+        raise UserError(
+            f"{task.id} observes images, which need no environment.normalize_observations; "
+            "turn it off."
+        )
+    check_memory(config, task.state_dim, task.action_dim, task.layout)
+    return task
 
 
 def with_threads(config: Config, task: Task) -> Config:
@@ -110,7 +118,9 @@ def with_threads(config: Config, task: Task) -> Config:
     if config.threads:
         return config
     threads = 1
-    if config.device == "cpu":
+    if config.device == "cpu" and has_images(task.layout):
+        threads = usable_cores()  # convolutions are large
+    elif config.device == "cpu":
         from td3.accelerate.threads import fastest_threads
 
         agent = config.agent

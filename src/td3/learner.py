@@ -9,6 +9,7 @@ from td3.metrics import Interval
 from td3.population import Population
 from td3.replay import ReplayBuffer
 from td3.seeding import Stream
+from td3.transitions import Transitions
 
 
 class Learner:
@@ -31,9 +32,9 @@ class Learner:
         )
         return actions
 
-    def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+    def store(self, transitions: Transitions) -> None:
         """Put transitions into the rings of their owners."""
-        self.replay.add_rows(owners, rows, self.agent.state_dim, self.agent.action_dim)
+        self.replay.store(transitions, self.agent.state_dim, self.agent.action_dim)
 
     def learn(self, updates: int) -> None:
         """Steps 4 to 15, so many times, for all members at once."""

@@ -5,14 +5,30 @@ from pathlib import Path
 
 from td3.config import Config
 from td3.errors import UserError
+from td3.frames import observation_bytes, observations_for, reach_of
+from td3.observations import Layout, has_images, parts_of, unstacked
 from td3.replay import row_width
 
 SHARE = 0.9  # of what is free; the rest is for the simulators and the networks
 
 
-def ring_bytes(config: Config, state_dim: int, action_dim: int) -> int:
+def by_observation(config: Config, layout: Layout | None) -> bool:
+    """Whether the ring stores observations, not transitions: images, stacks, n-step returns."""
+    if layout is None:
+        return False
+    return has_images(layout) or "stack" in layout or config.agent.n_step > 1
+
+
+def ring_bytes(
+    config: Config, state_dim: int, action_dim: int, layout: Layout | None = None
+) -> int:
     """Size of all agents' rings."""
-    return 4 * row_width(state_dim, action_dim) * config.loop.replay_size * config.agents
+    size = config.loop.replay_size
+    if layout is None or not by_observation(config, layout):
+        return 4 * row_width(state_dim, action_dim) * size * config.agents
+    room = observations_for(size, reach_of(layout, config.environment.count))
+    transitions = size * (4 * (action_dim + 2) + 16)
+    return config.agents * (room * observation_bytes(layout) + transitions)
 
 
 def available_bytes() -> int | None:
@@ -30,35 +46,53 @@ def available_bytes() -> int | None:
     return min(found) if found else None
 
 
-def network_bytes(config: Config, state_dim: int, action_dim: int) -> int:
+def network_bytes(
+    config: Config, state_dim: int, action_dim: int, layout: Layout | None = None
+) -> int:
     """About what networks, their targets and moments, and a batch on its way through them take."""
-    widths = [state_dim + action_dim, *config.agent.hidden_sizes, action_dim]
+    own, activations = config.agent, 0
+    if layout and has_images(layout):
+        stack, single = unstacked(layout)
+        pixels = sum(part.size for part in parts_of(single) if part.image)
+        activations = (stack + sum(own.channels) // 4) * pixels  # half as high and wide
+        state_dim = own.features + stack * (layout_numbers(single) - pixels)
+    widths = [state_dim + action_dim, *own.hidden_sizes, action_dim]
     weights = sum(m * n for m, n in itertools.pairwise(widths))
     # Three networks, each with target, gradient and two moments; a few passes over a batch.
-    return 4 * config.agents * (3 * 5 * weights + 10 * config.agent.batch_size * sum(widths))
+    return 4 * config.agents * (
+        3 * 5 * weights + own.batch_size * (10 * sum(widths) + 4 * activations)
+    )  # fmt: skip
 
 
-def check_memory(config: Config, state_dim: int, action_dim: int) -> str:
-    """The device whose memory holds the rings: the agents' own, else the host; or a refusal."""
+def layout_numbers(single: Layout) -> int:
+    return sum(part.size for part in parts_of(single))
+
+
+def check_memory(
+    config: Config, state_dim: int, action_dim: int, layout: Layout | None = None
+) -> str:
+    """Where the rings are held: the agents' own device, else cpu, else, if images, disk."""
     free = available_bytes()
-    networks = network_bytes(config, state_dim, action_dim)
+    networks = network_bytes(config, state_dim, action_dim, layout)
     if config.device == "cpu" and free is not None and networks > free:
         raise UserError(
             f"Networks and batches need about {gigabytes(networks)} but only {gigabytes(free)} of "
             "memory are free; use smaller agent.hidden_sizes, agent.batch_size or fewer agents."
         )
-    needed = ring_bytes(config, state_dim, action_dim)
+    needed = ring_bytes(config, state_dim, action_dim, layout)
     if config.device.startswith("cuda") and needed <= SHARE * device_bytes(config.device):
         return config.device
-    if free is not None and needed > SHARE * free:
-        fitting = int(SHARE * free / needed * config.loop.replay_size)
-        smaller = f"--loop.replay-size {fitting} or " if fitting else ""
-        raise UserError(
-            f"The replay ring needs {gigabytes(needed)} ({config.agents} × "
-            f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of memory "
-            f"are free; use {smaller}fewer agents."
-        )
-    return "cpu"
+    if free is None or needed <= SHARE * free:
+        return "cpu"
+    if layout and has_images(layout):
+        return "disk"
+    fitting = int(SHARE * free / needed * config.loop.replay_size)
+    smaller = f"--loop.replay-size {fitting} or " if fitting else ""
+    raise UserError(
+        f"The replay ring needs {gigabytes(needed)} ({config.agents} × "
+        f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of memory "
+        f"are free; use {smaller}fewer agents."
+    )
 
 
 def device_bytes(device: str) -> int:
@@ -68,10 +102,15 @@ def device_bytes(device: str) -> int:
     return int(torch.cuda.mem_get_info(device)[0])
 
 
-def in_words(config: Config, state_dim: int, action_dim: int, place: str) -> str:
+def in_words(
+    config: Config, state_dim: int, action_dim: int, place: str, layout: Layout | None = None
+) -> str:
     """How much memory the rings take, and where."""
-    size = gigabytes(ring_bytes(config, state_dim, action_dim))
+    size = gigabytes(ring_bytes(config, state_dim, action_dim, layout))
     rings = f"{config.agents} × {config.loop.replay_size:,} transitions, {size}"
+    if place == "disk":
+        free = gigabytes(available_bytes() or 0)
+        return f"{rings}, on disk, which is slower: {free} of memory are free"
     if config.device.startswith("cuda") and place == "cpu":
         free = gigabytes(device_bytes(config.device))
         return f"{rings}, in host memory, which is slower: the GPU has {free} free"

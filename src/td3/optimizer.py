@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from td3.agent_axis import Network, per_agent
+from td3.agent_axis import Layers, per_agent
 
 # The moments of a unit that no longer learns fade. At these sizes they move no parameter any more,
 # and in 256 updates none gets from here to denormal numbers, with which processors are slow.
@@ -22,7 +22,7 @@ class Adam(torch.optim.Optimizer):
 
     def __init__(
         self,
-        network: Network,
+        network: Layers,
         lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -39,15 +39,15 @@ class Adam(torch.optim.Optimizer):
         state = {"step": count, "exp_avg": mean, "exp_avg_sq": square}
         self.state[self.param_groups[0]["params"][0]] = state
 
-    def share(self, agent: int, network: Network) -> "Adam":
+    def share(self, agent: int, network: Layers) -> "Adam":
         """The optimizer of one agent, on the same memory."""
         return self.over(network, lambda tensor: tensor[agent : agent + 1])
 
-    def clone(self, network: Network) -> "Adam":
+    def clone(self, network: Layers) -> "Adam":
         """A copy for a copy of the network."""
         return self.over(network, torch.clone)
 
-    def over(self, network: Network, taken: Callable[[Tensor], Tensor]) -> "Adam":
+    def over(self, network: Layers, taken: Callable[[Tensor], Tensor]) -> "Adam":
         """The same optimizer for another network, with what is taken of each of its tensors."""
         group = self.param_groups[0]
         rate = taken(group["lr"]) if isinstance(group["lr"], Tensor) else group["lr"]

@@ -17,12 +17,15 @@ from safetensors.torch import save
 from torch import Tensor
 
 from td3.agent import TD3
-from td3.config import EnvironmentConfig
-from td3.environments import ActionBounds, Task, flatten, layout_size
+from td3.agent_axis import Layers
+from td3.config import WRAPPERS, EnvironmentConfig
+from td3.encoder import Encoder
+from td3.environments import ActionBounds, Task
 from td3.errors import UserError, first_line, nearest
 from td3.files import digest, replace_file
 from td3.networks import Actor
 from td3.normalize import Normalizer
+from td3.observations import flatten, has_images, layout_size
 
 FORMAT = 1
 
@@ -43,14 +46,21 @@ class Policy:
             bounds["dtype"],
         )
         state_dim, action_dim = layout_size(self.layout), self.bounds.low.size
-        self.actor = Actor(state_dim, action_dim, 1.0, card["hidden_sizes"], streams=())
+        self.encoder, seen = None, state_dim
+        if has_images(self.layout):
+            self.encoder = Encoder(self.layout, card["channels"], card["features"], streams=())
+            seen = self.encoder.outputs
+        self.actor = Actor(seen, action_dim, 1.0, card["hidden_sizes"], streams=())
         self.normalizer = None
-        groups: dict[str, dict[str, Tensor]] = {"actor": {}, "normalizer": {}}
+        groups: dict[str, dict[str, Tensor]] = {"actor": {}, "encoder": {}, "normalizer": {}}
         for name, tensor in tensors.items():
             group, _, key = name.partition(".")
             groups[group][key] = tensor
-        for name, view in self.actor.named_layers(self.actor.flat.detach()).items():
-            view.copy_(groups["actor"][name])
+        networks: dict[str, Layers | None] = {"actor": self.actor, "encoder": self.encoder}
+        for group, network in networks.items():
+            if network:
+                for name, view in network.named_layers(network.flat.detach()).items():
+                    view.copy_(groups[group][name])
         if groups["normalizer"]:
             self.normalizer = Normalizer(1, state_dim, torch.float32, torch.device("cpu"))
             self.normalizer.load_state_dict(groups["normalizer"])
@@ -64,7 +74,11 @@ class Policy:
     @torch.no_grad()
     def act(self, states: Tensor) -> Tensor:
         """(1, n, state_dim) → (1, n, action_dim) in [-1, 1]."""
-        return self.actor(self.normalizer(states) if self.normalizer else states)  # type: ignore[no-any-return]
+        if self.normalizer:
+            states = self.normalizer(states)
+        if self.encoder:
+            states = self.encoder(states)
+        return self.actor(states)  # type: ignore[no-any-return]
 
     @property
     def environment(self) -> EnvironmentConfig:
@@ -79,7 +93,11 @@ def policy_card(
     bounds = task.bounds
     return {
         "format": FORMAT,
-        "environment": {"id": config.id, "kwargs": config.kwargs},
+        "environment": {
+            "id": config.id,
+            "kwargs": config.kwargs,
+            **{name: getattr(config, name) for name in WRAPPERS},
+        },
         "observation": task.layout,
         "action": {
             "low": bounds.low.tolist(),
@@ -88,21 +106,34 @@ def policy_card(
             "dtype": bounds.dtype,
         },
         "hidden_sizes": list(agent.actor.widths[1:-1]),
+        **encoder_facts(agent.encoder),
         "normalize_observations": agent.normalizer is not None,
         "reward_scale": config.reward_scale,
         **facts,
     }
 
 
+def encoder_facts(encoder: Encoder | None) -> dict[str, Any]:
+    return {"channels": encoder.channels, "features": encoder.features} if encoder else {}
+
+
 def policy_tensors(agent: TD3) -> list[dict[str, Tensor]]:
     """The numbers of each agent's policy as they are now: copies, on the CPU."""
-    flat = agent.actor.flat.detach().to("cpu", copy=True)
+    networks: dict[str, Layers | None] = {"actor": agent.actor, "encoder": agent.encoder}
+    flats = {
+        name: network.flat.detach().to("cpu", copy=True)
+        for name, network in networks.items()
+        if network
+    }
     statistics = agent.normalizer.state_dict() if agent.normalizer else {}
     seen = {f"normalizer.{name}": tensor.clone() for name, tensor in statistics.items()}
     policies = []
     for rows in (slice(k, k + 1) for k in range(agent.agents)):
-        layers = agent.actor.named_layers(flat[rows])
-        policy = {f"actor.{name}": view for name, view in layers.items()}
+        policy = {
+            f"{group}.{name}": view
+            for group, flat in flats.items()
+            for name, view in networks[group].named_layers(flat[rows]).items()  # type: ignore[union-attr]
+        }
         policies.append(policy | {name: tensor[rows] for name, tensor in seen.items()})
     return policies
 

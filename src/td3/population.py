@@ -15,7 +15,6 @@ from torch import Tensor
 from td3.agent import TD3
 from td3.config import Config, in_words
 from td3.metrics import Interval, Record
-from td3.replay import ReplayBuffer
 
 
 class Population:
@@ -90,9 +89,3 @@ def erase(agents: TD3, interval: Interval, agent: int) -> None:
         member.normalizer.refresh()
     for tensor in interval.tensors().values():
         tensor[agent] = 0
-
-
-def erase_ring(replay: ReplayBuffer, agent: int) -> None:
-    """Set a member's transitions to zero; those never written are not touched."""
-    if replay.rows is not None:
-        replay.rows[agent, : replay.sizes[agent]] = 0

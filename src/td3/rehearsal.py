@@ -11,7 +11,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments import Task, flatten, hushed, make
+from td3.environments import Task, hushed, make, stacking
+from td3.observations import flatten, layout_bounds, parts_of, unstacked
 
 SEED = 0
 
@@ -24,7 +25,7 @@ class Trial:
     def __init__(self, config: EnvironmentConfig, task: Task) -> None:
         self.task = task
         with hushed(config.id):
-            self.env = make(config)
+            self.env = stacking(make(config), config)
 
     def __enter__(self) -> "Trial":
         return self
@@ -149,6 +150,13 @@ class Seen:
         return np.sqrt(self.squares / max(self.observations, 1))
 
     @property
+    def pixels(self) -> NDArray[np.bool_]:
+        """Which dimensions belong to images."""
+        stack, single = unstacked(self.task.layout)
+        found = np.concatenate([np.full(p.size, p.image is not None) for p in parts_of(single)])
+        return np.tile(found, stack)
+
+    @property
     def constant(self) -> NDArray[np.bool_]:
         unmoved: NDArray[np.bool_] = self.low == self.high
         return unmoved
@@ -185,11 +193,11 @@ def restart(seen: Seen, first: Trial, second: Trial, seed: int | None) -> None:
         seen.parted = f"at the reset after {seen.steps} steps {place}"
 
 
-def declared_bounds(space: spaces.Space[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def declared_bounds(
+    task: Task, space: spaces.Space[Any]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Of the flat observation, with room for rounding to float32."""
-    box = spaces.flatten_space(space)
-    assert isinstance(box, spaces.Box)
-    low, high = box.low.astype(np.float64), box.high.astype(np.float64)
+    low, high = (bound.astype(np.float64) for bound in layout_bounds(task.layout, space))
     with np.errstate(over="ignore"):
         return (
             (low - 1e-6 * np.maximum(1, np.abs(low))).astype(np.float32),

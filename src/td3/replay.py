@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from td3.seeding import Stream, Streams, as_seeds
+from td3.transitions import Transitions
 
 
 class Batch(NamedTuple):
@@ -99,6 +100,10 @@ class ReplayBuffer:
             state.shape[1], action.shape[1],
         )  # fmt: skip
 
+    def store(self, transitions: Transitions, state_dim: int, action_dim: int) -> None:
+        """Put transitions into the rings of their owners."""
+        self.add_rows(transitions.owners, transitions.rows, state_dim, action_dim)
+
     def add_rows(
         self, agents: NDArray[np.int64], rows: NDArray[np.floating], state_dim: int, action_dim: int
     ) -> None:
@@ -149,6 +154,32 @@ class ReplayBuffer:
     def widths(self) -> tuple[int, ...]:
         """Numbers of each part of a transition, in the order of Batch."""
         return (self.state_dim, self.state_dim, self.action_dim, 1, 1)
+
+    @property
+    def tables(self) -> dict[str, tuple[Tensor, NDArray[np.int64]]]:
+        """Name → ring, (agents, places, width), and how many entries each agent ever wrote."""
+        assert self.rows is not None
+        return {"rows": (self.rows, self.added)}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.added[:] = 0
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """State that is not in the tables."""
+        return {}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Put it back, after the tables are filled."""
+
+    def erase(self, agent: int) -> None:
+        """Set an agent's transitions to zero; those never written are not touched."""
+        if self.rows is not None:
+            for table, written in self.tables.values():
+                table[agent, : min(int(written[agent]), table.shape[1])] = 0
 
     def member(self, agent: int) -> "ReplayBuffer":
         """One agent's ring as a buffer of its own, on the same memory and stream."""

@@ -21,10 +21,12 @@ from td3.config import Config, changes, to_dict
 from td3.errors import RunStopped, UserError
 from td3.evaluations import Result, make_evaluations
 from td3.files import JsonLines
-from td3.memory import check_memory, in_words
+from td3.frames import FrameReplay
+from td3.memory import by_observation, check_memory, in_words
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
+from td3.observations import Layout
 from td3.policy import policy_card, save_policy
-from td3.population import Population, erase, erase_ring, not_finite
+from td3.population import Population, erase, not_finite
 from td3.replay import ReplayBuffer
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
@@ -32,7 +34,9 @@ from td3.signals import StopRequest
 from td3.workers import Workers
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
-SHAPES = ("agent.hidden_sizes", "loop.replay_size", "seed", "seeds")
+SHAPES = (
+    "agent.hidden_sizes", "agent.channels", "agent.features", "loop.replay_size", "seed", "seeds",
+)  # fmt: skip
 
 
 class Training:
@@ -64,9 +68,10 @@ class Training:
             self.population.frozen,
             self.freeze,
         )
-        place = check_memory(config, task.state_dim, task.action_dim)
-        self.rings = in_words(config, task.state_dim, task.action_dim, place)
-        self.replay = ReplayBuffer(config.loop.replay_size, seed=self.seeds, device=place)
+        sizes = (task.state_dim, task.action_dim)
+        place = check_memory(config, *sizes, task.layout)
+        self.rings = in_words(config, *sizes, place, task.layout)
+        self.replay = make_replay(config, self.population, task.layout, place, folder)
         self.agent = TD3(
             task.state_dim,
             task.action_dim,
@@ -75,6 +80,9 @@ class Training:
             critic_learning_rate=self.population.number("agent.critic_learning_rate"),
             seed=self.seeds,
             normalize_observations=config.environment.normalize_observations,
+            layout=task.layout,
+            channels=config.agent.channels,
+            features=config.agent.features,
             device=self.device,
         )
         workers = len(self.environments.links) if isinstance(self.environments, Workers) else 0
@@ -142,9 +150,9 @@ class Training:
 
     def store(self) -> None:
         """Put the transitions that were received last into the rings."""
-        owners, rows = self.collector.rows()
-        if len(rows):
-            self.learner.store(owners, rows)
+        transitions = self.collector.transitions()
+        if transitions:
+            self.learner.store(transitions)
 
     @property
     def finished(self) -> bool:
@@ -178,7 +186,7 @@ class Training:
         self.population.frozen[agent] = True
         self.learner.settle()
         erase(self.agent, self.interval, agent)
-        erase_ring(self.replay, agent)
+        self.replay.erase(agent)
         facts = {"step": self.step, **self.population.facts(agent), "message": why}
         self.run.event("frozen", **facts)
         for sink in self.sinks:
@@ -233,6 +241,7 @@ class Training:
             "interval": self.interval.tensors(),
             "collector": {k: torch.from_numpy(v) for k, v in self.collector.snapshot().items()},
             "evaluation": self.evaluations.tensors(),
+            "replay": self.replay.tensors(),
         }
         return {f"{part}/{key}": t for part, group in parts.items() for key, t in group.items()}
 
@@ -278,7 +287,7 @@ class Training:
             )
         remarks = [*checkpoint.rejected, *self.changed(checkpoint.facts["config"])]
         groups: dict[str, dict[str, Tensor]] = {
-            "agent": {}, "interval": {}, "collector": {}, "evaluation": {},
+            "agent": {}, "interval": {}, "collector": {}, "evaluation": {}, "replay": {},
         }  # fmt: skip
         for name, tensor in checkpoint.tensors.items():
             part, _, key = name.partition("/")
@@ -288,10 +297,11 @@ class Training:
         for name, stream in self.moving_streams().items():
             restore_stream(stream, checkpoint.facts["streams"][name])
         strayed = self.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
+        self.replay.restore(groups["replay"])
         self.best = [-np.inf if b is None else b for b in checkpoint.facts["best"]]
         for agent in checkpoint.facts.get("frozen", []):  # its segments hold what it once saw
             self.population.frozen[agent] = True
-            erase_ring(self.replay, agent)
+            self.replay.erase(agent)
         self.evaluations.restore(checkpoint.facts.get("evaluating"), groups["evaluation"])
         self.metrics.truncate(checkpoint.facts["metrics_bytes"])
         self.segments = checkpoint.segments
@@ -324,8 +334,29 @@ class Training:
         self.learner.close()
         self.evaluations.close()
         self.environments.close()
+        self.replay.close()
         self.metrics.close()
         self.run.events.close()
+
+
+def make_replay(
+    config: Config, population: Population, layout: Layout, place: str, folder: Path
+) -> ReplayBuffer:
+    """A ring of transitions, or of observations where that is smaller or needed."""
+    seeds, size = config.agent_seeds, config.loop.replay_size
+    if not by_observation(config, layout):
+        return ReplayBuffer(size, seed=seeds, device=place)
+    return FrameReplay(
+        size,
+        layout,
+        environments=config.environment.count,
+        n_step=config.agent.n_step,
+        discount=population.number("agent.discount"),
+        random_shift=config.agent.random_shift,
+        file=folder / "replay.images" if place == "disk" else None,
+        seed=seeds,
+        device="cpu" if place == "disk" else place,
+    )
 
 
 def last_step(metrics: Path) -> int:

@@ -44,7 +44,7 @@ class Worker:
         """The environment at work, for the one who reads of its failure."""
         self.remake_every = int(facts["remake_every"])
         register_spec(facts["spec"])
-        self.config = EnvironmentConfig(facts["id"], facts["kwargs"])
+        self.config = EnvironmentConfig(**facts["config"])
         self.threads = int(facts["threads"])
         self.slots: list[RemoteSlot] = []
 

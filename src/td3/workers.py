@@ -5,6 +5,7 @@ Seeds are drawn here, from the agents' streams and in the order of the environme
 the same numbers and the same checkpoints however its environments are spread.
 """
 
+import dataclasses
 import json
 import os
 import sys
@@ -44,7 +45,7 @@ class Workers:
         self.board = Board(memory, *shape)
         torch = sys.modules.get("torch")
         facts: dict[str, Any] = {
-            "shape": shape, "id": config.id, "kwargs": config.kwargs, "spec": spec,
+            "shape": shape, "config": dataclasses.asdict(config), "spec": spec,
             "remake_every": remake_every, "threads": torch.get_num_threads() if torch else 1,
         }  # fmt: skip
         parts = np.array_split(np.arange(len(streams)), count)

@@ -1,9 +1,11 @@
 """Learners beside each other: the same ring, the same streams, the same life."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from td3.agent import TD3
 from td3.config import Config, from_dict
@@ -12,6 +14,7 @@ from td3.metrics import Interval
 from td3.population import Population
 from td3.replay import ReplayBuffer
 from td3.seeding import stream_state
+from td3.transitions import Transitions
 
 STATE, ACTION, RING, CPU = 5, 2, 50, torch.device("cpu")
 
@@ -40,6 +43,12 @@ def parts(
     return agent, ring, Interval(len(seeds), CPU), population
 
 
+def taken(owners: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32]) -> Transitions:
+    """Rows as transitions, each of an environment of its own."""
+    begins = np.zeros(len(rows), dtype=np.bool_)
+    return Transitions(np.asarray(owners), np.arange(len(rows)), rows, begins)
+
+
 def live(
     learners: tuple[Learner, Learner], steps: int, per_agent: int, seed: int = 0,
     off: float = 0.0,
@@ -59,7 +68,7 @@ def live(
             actions.append(learner.act(states))
             if updates:
                 learner.learn(updates)
-            learner.store(owners, rows)
+            learner.store(taken(owners, rows))
         assert np.abs(actions[0] - actions[1]).max() <= off
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from learners import ACTION, STATE, assert_same, config, live, parts
+from learners import ACTION, STATE, assert_same, config, live, parts, taken
 from pretend import pretend_graphs
 
 from td3.accelerate.captured import Captured
@@ -88,7 +88,7 @@ def test_transitions_wait_for_the_next_states_or_until_they_are_needed() -> None
     for _ in range(4):  # as while actions are random
         row = np.ones((3, ROW), dtype=np.float32)
         for learner in (plain, fast):
-            learner.store(np.arange(3), row)
+            learner.store(taken(range(3), row))
     fast.settle()
     assert torch.equal(plain.replay.rows, fast.replay.rows)
 
@@ -98,7 +98,7 @@ def test_a_first_step_in_which_some_environments_only_reset(owners: list[int]) -
     plain, fast = both(config())
     rows = np.arange(len(owners) * ROW, dtype=np.float32).reshape(len(owners), ROW)
     for learner in (plain, fast):
-        learner.store(np.array(owners), rows)
+        learner.store(taken(owners, rows))
     live((plain, fast), steps=3, per_agent=2)
     assert_same(plain, fast)
 
@@ -108,7 +108,7 @@ def test_an_environment_that_only_reset_stores_nothing() -> None:
     row = np.ones((2, ROW), dtype=np.float32)
     live((plain, fast), steps=3, per_agent=1)
     for learner in (plain, fast):
-        learner.store(np.array([0, 2]), row)
+        learner.store(taken([0, 2], row))
     assert fast.replay.added.tolist() == [4, 3, 4]
     live((plain, fast), steps=3, per_agent=1)
     assert_same(plain, fast)

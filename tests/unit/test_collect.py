@@ -198,8 +198,9 @@ def test_the_ring_holds_what_happened(
     for time in range(1, 60):
         # Eighths, so that nothing is rounded on the way into float32.
         actions = (rng.integers(-8, 9, (count * agents, 1)) / 8).astype(np.float32)
-        owners, rows, ended = collector.step(actions, time * count)
-        ring.add_rows(owners, rows, 4, 1)
+        transitions, ended = collector.step(actions, time * count)
+        assert transitions is not None
+        ring.store(transitions, 4, 1)
         over = []
         for index, (oracle, action) in enumerate(zip(oracles, actions[:, 0], strict=True)):
             stored, finished = len(oracle.rows), len(oracle.ended)
@@ -222,8 +223,9 @@ def test_no_row_crosses_an_episode_and_done_means_terminated(mode: AutoresetMode
     collector = Collector(environments, 1, [], 0.0)
     ends = []
     for time in range(1, 80):
-        _, rows, ended = collector.step(np.zeros((3, 1), dtype=np.float32), time)
-        for mark, episode, step, _, *after, _, _, done in rows:
+        transitions, ended = collector.step(np.zeros((3, 1), dtype=np.float32), time)
+        assert transitions is not None
+        for mark, episode, step, _, *after, _, _, done in transitions.rows:
             assert [mark, episode, step + 1] == after[:3]
             length, end = episode_of(SCRIPT.split(), int(mark), int(episode))
             assert bool(done) == (step + 1 == length and end in "tb")
@@ -238,8 +240,9 @@ def test_an_environment_that_reuses_its_array_is_stored_rightly() -> None:
     environments = InProcess(config, streams(2, 1), remake_every=NEVER)
     collector = Collector(environments, 1, [], 0.0)
     for time in range(1, 40):
-        _, rows, _ = collector.step(np.zeros((2, 1), dtype=np.float32), time)
-        for mark, episode, step, _, *after, _, _, _ in rows:
+        transitions, _ = collector.step(np.zeros((2, 1), dtype=np.float32), time)
+        assert transitions is not None
+        for mark, episode, step, _, *after, _, _, _ in transitions.rows:
             assert [mark, episode, step + 1] == after[:3]
     environments.close()
 
@@ -252,7 +255,9 @@ def test_a_vector_made_by_gymnasium_brings_the_same() -> None:
     stored: list[list[NDArray[np.float32]]] = [[], []]
     for time in range(1, 60):
         for rows, collector in zip(stored, (own, gymnasium), strict=True):
-            rows.extend(collector.step(actions, time)[1])
+            transitions, _ = collector.step(actions, time)
+            assert transitions is not None
+            rows.extend(transitions.rows)
     for mark in {row[0] for row in stored[0]}:
         mine, other = ([row for row in rows if row[0] == mark] for rows in stored)
         assert len(mine) > len(other) > 20  # a reset takes the vector a step of its own

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from td3 import doctor
 from td3.cli.doctor import Arguments, run, show
+from td3.config import EnvironmentConfig
 from td3.errors import UserError
 from td3.inspection import Check
 
@@ -76,8 +77,8 @@ class DiscreteActions(Sound):
     action_space = spaces.Discrete(3)
 
 
-class Images(Sound):
-    observation_space = spaces.Box(0, 255, (64, 64, 3), np.uint8)
+class Films(Sound):
+    observation_space = spaces.Box(0, 255, (4, 64, 64, 3), np.uint8)
 
 
 class Unrepeatable(Sound):
@@ -171,7 +172,7 @@ def diagnose(
     """The checks of an environment by name; the machine is left alone."""
     register(environment, monkeypatch, **spec)
     monkeypatch.setattr(doctor, "check_machine", lambda rendered, sizes: [])
-    found = doctor.diagnose(f"{environment.__name__}-v0", steps=steps).checks
+    found = doctor.diagnose(EnvironmentConfig(f"{environment.__name__}-v0"), steps=steps).checks
     return {check.name: check for check in found}
 
 
@@ -199,7 +200,7 @@ def test_a_sound_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
         (Raises, "stepping", "error", "ZeroDivisionError: float division by zero"),
         (Unbounded, "actions", "error", "infinite"),
         (DiscreteActions, "actions", "error", "continuous actions"),
-        (Images, "observations", "error", "images"),
+        (Films, "observations", "error", "images"),
         (FailsAtItsBounds, "action bounds", "error", "action out of range"),
         (CannotBeMade, "environment", "error", "FileNotFoundError: no model.xml"),
         (Unrepeatable, "repeatable", "warning", "at step 3 in observation dimension 0"),
@@ -256,7 +257,7 @@ def test_the_command_says_json_and_nothing_else(
 
 
 def test_pendulum_is_clean_and_the_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    diagnosis = doctor.diagnose("Pendulum-v1", steps=500)
+    diagnosis = doctor.diagnose(EnvironmentConfig("Pendulum-v1"), steps=500)
     assert {check.status for check in diagnosis.environment} == {"ok"}
     show(diagnosis, "Pendulum-v1")
     shown = capsys.readouterr().out
@@ -296,14 +297,14 @@ def test_help_is_quick() -> None:
 def test_memory_and_disk_are_held_against_the_ring(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert "168 MB per seed" in doctor.check_ring(17, 6).message
+    assert "168 MB per seed" in doctor.check_ring(17, 6, None).message
     monkeypatch.setattr("td3.memory.available_bytes", lambda: 10**8)
-    refused = doctor.check_ring(17, 6)
+    refused = doctor.check_ring(17, 6, None)
     assert refused.status == "error"
     assert "--loop.replay-size" in refused.advice
-    assert doctor.check_disk(tmp_path, 1, 1).status == "ok"
+    assert doctor.check_disk(tmp_path, 1, 1, None).status == "ok"
     monkeypatch.setattr(doctor, "disk_free", lambda folder: 10**8)
-    assert doctor.check_disk(tmp_path, 17, 6).status == "warning"
+    assert doctor.check_disk(tmp_path, 17, 6, None).status == "warning"
 
 
 def test_rendering_that_fails_is_a_warning_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:

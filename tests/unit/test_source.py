@@ -113,7 +113,8 @@ LAYERS = """
     td3
     errors cores seeding files signals matrix_products agent_axis
     toml config
-    replay networks normalize optimizer environments
+    observations transitions
+    replay frames networks encoder normalize optimizer environments
     agent
     exchange processes collect worker workers vector evaluation metrics policy evaluator
     checkpoint run memory
@@ -168,7 +169,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 54
+    assert len(found) == len(LAYERS.split()) == 58
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 

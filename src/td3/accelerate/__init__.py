@@ -14,6 +14,7 @@ import torch
 
 from td3.accelerate.planned import Planned
 from td3.agent import TD3
+from td3.frames import FrameReplay
 from td3.learner import Learner
 from td3.metrics import Interval
 from td3.population import Population
@@ -41,7 +42,8 @@ def make_learner(
     parts = (agent, replay, interval, population)
     if agent.device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    if execution == "eager":
+    by_observation = isinstance(replay, FrameReplay)
+    if execution == "eager" or by_observation or agent.encoder:
         return Learner(*parts)
     if agent.device.type == "cpu":
         return Planned(*parts)

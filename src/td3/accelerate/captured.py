@@ -27,6 +27,7 @@ from td3.metrics import Interval
 from td3.population import Population
 from td3.replay import Batch, ReplayBuffer
 from td3.seeding import Stream
+from td3.transitions import Transitions
 
 
 class Captured(Learner):
@@ -58,13 +59,13 @@ class Captured(Learner):
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         return self.traffic_of(len(states)).act(states)
 
-    def store(self, owners: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
-        if self.ring_on_device and self.is_whole_step(owners):
-            self.traffic_of(len(rows)).store(rows)
+    def store(self, transitions: Transitions) -> None:
+        if self.ring_on_device and self.is_whole_step(transitions.owners):
+            self.traffic_of(len(transitions.rows)).store(transitions.rows)
             self.sizes_sent = True
         else:
             self.settle()
-            super().store(owners, rows)
+            super().store(transitions)
             self.sizes_sent = False
 
     def is_whole_step(self, owners: NDArray[np.int64]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from td3.config import Value
+from td3.config import WRAPPERS, EnvironmentConfig, Value
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,8 +41,23 @@ class Arguments:
         default_factory=dict
     )
     """Keyword arguments for the environment, e.g. --environment.kwargs ctrl_cost_weight 0.05."""
+    pixels: Annotated[bool, tyro.conf.arg(name="environment.pixels")] = False
+    """Observe a picture: the task's own if it observes one, else the rendered one."""
+    resize: Annotated[int, tyro.conf.arg(name="environment.resize")] = 0
+    """Height and width that an image is brought to, in pixels; 0: as it is."""
+    grey: Annotated[bool, tyro.conf.arg(name="environment.grey")] = False
+    """Take the colours out of an image."""
+    frame_stack: Annotated[int, tyro.conf.arg(name="environment.frame-stack")] = 1
+    """Observations that make up a state."""
+    action_repeat: Annotated[int, tyro.conf.arg(name="environment.action-repeat")] = 1
+    """Simulator steps that an action lasts."""
     json: bool = False
     """Print the checks as JSON."""
+
+    @property
+    def environment(self) -> EnvironmentConfig:
+        own = {name: getattr(self, name) for name in WRAPPERS}
+        return EnvironmentConfig(self.environment_id, self.kwargs, **own)
 
 
 def run(arguments: Arguments) -> int:
@@ -51,7 +66,7 @@ def run(arguments: Arguments) -> int:
 
     # What an environment prints must not end up in the JSON.
     with contextlib.redirect_stdout(sys.stderr), progress(arguments.steps) as tick:
-        diagnosis = diagnose(arguments.environment_id, arguments.kwargs, arguments.steps, tick)
+        diagnosis = diagnose(arguments.environment, arguments.steps, tick)
     if arguments.json:
         print(json.dumps(as_dict(diagnosis), indent=2))
     else:
@@ -105,7 +120,8 @@ def verdict(diagnosis: "Diagnosis", env_id: str) -> str:
         return f"{MARKS['error']} {errors} to mend{besides}."
     if warnings:
         return f"{MARKS['warning']} Ready to train; {warnings} to know about."
-    return f"{MARKS['ok']} Ready to train" + (f": td3 train {env_id}" if env_id else ".")
+    recipe = "" if diagnosis.recipe == "paper" else f" --recipe {diagnosis.recipe}"
+    return f"{MARKS['ok']} Ready to train" + (f": td3 train {env_id}{recipe}" if env_id else ".")
 
 
 def listing(checks: "list[Check]") -> "RenderableType":

@@ -1,0 +1,332 @@
+"""Step 1 for states that are large or overlap: every observation is stored once.
+
+A state may be a stack of observations, and the next state is almost the same stack; with n-step
+returns the next state is that of a later transition. So the ring holds observations, images as
+bytes, and a transition says only where its states end. Stacks are put together when sampled.
+"""
+
+import copy
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from td3.errors import UserError
+from td3.observations import Layout, Part, channel_axis, layout_size, parts_of, unstacked
+from td3.replay import Batch, ReplayBuffer
+from td3.transitions import Transitions
+
+SPARE = 64  # of so many observations, one may be the last of an episode, which starts no transition
+
+
+class FrameReplay(ReplayBuffer):
+    """A ring of transitions over a ring of observations.
+
+    Observation and transition numbers count from 0 for ever; a number's place in its ring is the
+    remainder. Each observation knows the one before it in its episode; the first knows itself,
+    which repeats it where a stack reaches back too far, as Gymnasium does. A transition can be
+    sampled until the oldest observation of its stack is overwritten.
+    """
+
+    def __init__(
+        self,
+        max_size: float,
+        layout: Layout,
+        *,
+        environments: int = 1,
+        n_step: int = 1,
+        discount: float | Tensor = 0.99,
+        random_shift: int = 0,
+        file: Path | None = None,
+        seed: int | Iterable[int] | None = None,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        """`environments`: of each agent; `discount`: of each reward after the first of n; `file`:
+        where to keep images that are too many for memory."""
+        super().__init__(max_size, seed=seed, device=device, dtype=dtype)
+        self.layout, self.n_step, self.random_shift = layout, n_step, random_shift
+        self.file = file
+        self.discount = torch.as_tensor(discount, dtype=dtype).cpu().expand(self.agents)
+        self.stack, single = unstacked(layout)
+        self.parts, self.single_dim = parts_of(single), layout_size(single)
+        self.reach = reach_of(layout, environments)
+        self.room = observations_for(self.capacity, self.reach)
+        self.written = np.zeros(self.agents, dtype=np.int64)
+        """Observations that each agent has ever stored."""
+        self.oldest = np.zeros(self.agents, dtype=np.int64)
+        """The first transition of each agent that can still be sampled."""
+        self.at: dict[tuple[int, int], int] = {}
+        """(agent, environment) → the observation where it is now."""
+
+    def allocate(self, state_dim: int, action_dim: int) -> None:
+        """Reserve the rings. Pages that are never written take no memory."""
+        if state_dim != layout_size(self.layout):
+            raise ValueError(f"states have {state_dim} numbers, not {layout_size(self.layout)}")
+        self.state_dim, self.action_dim = state_dim, action_dim
+        images, numbers = widths_of(self.parts)
+        own: dict[str, Any] = {"device": self.device}
+        self.rows = torch.zeros(self.agents, self.capacity, action_dim + 2, dtype=self.dtype, **own)
+        """Action, reward, done."""
+        shape = (self.agents, self.room, images)
+        self.images = (
+            on_disk(self.file, shape) if self.file else torch.zeros(shape, dtype=torch.uint8, **own)
+        )
+        self.numbers = torch.zeros(self.agents, self.room, numbers, dtype=self.dtype, **own)
+        where: dict[str, Any] = {"dtype": torch.int64, **own}
+        self.ends = torch.zeros(self.agents, self.capacity, 2, **where)
+        """The observations where a transition's state and next state end."""
+        self.links = torch.zeros(self.agents, self.room, 2, **where)
+        """The observation before each, and the transition that starts at it; -1: none."""
+
+    def store(self, transitions: Transitions, state_dim: int, action_dim: int) -> None:
+        if self.rows is None:
+            self.allocate(state_dim, action_dim)
+        assert self.rows is not None
+        rows = transitions.rows
+        before, after = (
+            torch.from_numpy(rows[:, start : start + state_dim]) for start in (0, state_dim)
+        )
+        rest = torch.from_numpy(rows[:, 2 * state_dim :])
+        for index, agent in enumerate(transitions.owners.tolist()):
+            key = agent, int(transitions.environments[index])
+            if transitions.begins[index] or key not in self.at:
+                self.at[key] = self.write_stack(agent, before[index])
+            source = self.at[key]
+            target = self.write(agent, after[index, -self.single_dim :], source)
+            place = int(self.added[agent] % self.capacity)
+            self.rows[agent, place] = rest[index].to(self.rows)
+            self.ends[agent, place] = torch.tensor([source, target])
+            self.links[agent, source % self.room, 1] = int(self.added[agent])
+            self.added[agent] += 1
+            self.at[key] = target
+            self.forget(agent)
+
+    def write_stack(self, agent: int, state: Tensor) -> int:
+        """Store a state's observations as an episode's beginning; returns the last."""
+        singles = state.view(self.stack, self.single_dim)
+        # As a rule all are the first one, repeated.
+        fresh = 0
+        while fresh < self.stack - 1 and torch.equal(singles[fresh], singles[fresh + 1]):
+            fresh += 1
+        last = self.write(agent, singles[fresh], None)
+        for single in singles[fresh + 1 :]:
+            last = self.write(agent, single, last)
+        return last
+
+    def write(self, agent: int, single: Tensor, before: int | None) -> int:
+        """Store one observation; returns its number."""
+        number = int(self.written[agent])
+        place = number % self.room
+        image = number_of = 0
+        for part in self.parts:
+            values = single[part.start : part.start + part.size]
+            if part.image:
+                self.images[agent, place, image : image + part.size] = values.to(torch.uint8)
+                image += part.size
+            else:
+                self.numbers[agent, place, number_of : number_of + part.size] = values
+                number_of += part.size
+        self.links[agent, place] = torch.tensor([number if before is None else before, -1])
+        self.written[agent] += 1
+        return number
+
+    def forget(self, agent: int) -> None:
+        """Leave out transitions whose observations, or which themselves, are overwritten."""
+        alive = int(self.written[agent]) - self.room + self.reach
+        first = max(int(self.oldest[agent]), int(self.added[agent]) - self.capacity)
+        while first < self.added[agent] and self.ends[agent, first % self.capacity, 0] < alive:
+            first += 1
+        self.oldest[agent] = first
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return self.added - self.oldest
+
+    def draw(self, batch_size: int) -> NDArray[np.int64]:
+        """(agents, batch, 5): which transition, and how to shift its state's and next state's
+        images down and to the right."""
+        if not self.filled:
+            raise ValueError("cannot sample from an empty buffer; add a transition first")
+        drawn = np.zeros((self.agents, batch_size, 5), dtype=np.int64)
+        for agent, stream in enumerate(self.streams):
+            uniform = stream.random(batch_size)
+            drawn[agent, :, 0] = self.oldest[agent] + uniform * self.sizes[agent]
+            if self.random_shift:
+                most = self.random_shift
+                drawn[agent, :, 1:] = stream.integers(-most, most + 1, (batch_size, 4))
+        return drawn
+
+    def gather(self, indices: NDArray[np.int64], device: torch.device | str | None = None) -> Batch:
+        """The transitions that `draw` chose, with stacks put together and rewards added up."""
+        assert self.rows is not None
+        drawn = torch.from_numpy(indices).to(self.device)
+        taken = self.taken(drawn[..., 0])
+        agents = torch.arange(self.agents, device=self.device)[:, None]
+        action = self.rows[agents, drawn[..., 0] % self.capacity, : self.action_dim]
+        states = [
+            self.states(ends, drawn[..., 1 + 2 * k : 3 + 2 * k])
+            for k, ends in enumerate((taken.source, taken.target))
+        ]
+        parts = (*states, action, taken.reward[..., None], taken.done[..., None])
+        return Batch(*(part.to(device or self.device) for part in parts))
+
+    def taken(self, numbers: Tensor) -> "Taken":
+        """The rewards of up to n steps from these transitions on, and where they lead.
+
+        Only the next value's weight changes in step 9: what the steps between take from it is in
+        `done`, which is then a share.
+        """
+        assert self.rows is not None
+        agents = torch.arange(self.agents, device=self.device)[:, None]
+        discount = self.discount.to(self.device)[:, None]
+        weight = torch.ones(numbers.shape, dtype=self.dtype, device=self.device)
+        reward, goes_on = torch.zeros_like(weight), torch.ones_like(weight)
+        going = torch.ones_like(numbers, dtype=torch.bool)
+        source = target = self.ends[agents, numbers % self.capacity, 0]
+        for _ in range(self.n_step):
+            rows = self.rows[agents, numbers % self.capacity]
+            reward = reward + torch.where(going, weight * rows[..., -2], 0)
+            goes_on = torch.where(going, (1 - rows[..., -1]) * weight, goes_on)
+            target = torch.where(going, self.ends[agents, numbers % self.capacity, 1], target)
+            following = self.links[agents, target % self.room, 1]
+            going = going & (following >= 0) & (rows[..., -1] == 0)
+            numbers = torch.where(going, following, numbers)
+            weight = weight * discount
+        return Taken(source, target, reward, 1 - goes_on)
+
+    def states(self, ends: Tensor, shifts: Tensor) -> Tensor:
+        """The stacks that end with these observations, (agents, batch, state_dim)."""
+        agents = torch.arange(self.agents, device=self.device)[:, None]
+        numbers = [ends]
+        for _ in range(self.stack - 1):
+            numbers.append(self.links[agents, numbers[-1] % self.room, 0])
+        places = torch.stack(numbers[::-1], dim=-1) % self.room  # (agents, batch, stack)
+        images, others = (
+            table[agents[..., None], places].to(self.dtype) for table in (self.images, self.numbers)
+        )
+        pieces, image, number = [], 0, 0
+        for part in self.parts:
+            if part.image:
+                piece = images[..., image : image + part.size]
+                pieces.append(shifted(piece, part.image, shifts) if self.random_shift else piece)
+                image += part.size
+            else:
+                pieces.append(others[..., number : number + part.size])
+                number += part.size
+        return torch.cat(pieces, dim=-1).flatten(2)
+
+    def member(self, agent: int) -> "FrameReplay":
+        one = copy.copy(self)
+        if self.rows is None:
+            raise ValueError("there is no ring to share before the first transition")
+        own = slice(agent, agent + 1)
+        one.agents, one.streams = 1, self.streams[own]
+        one.discount = self.discount[own]
+        for name in ("added", "written", "oldest", "rows", "images", "numbers", "ends", "links"):
+            setattr(one, name, getattr(self, name)[own])
+        return one
+
+    @property
+    def tables(self) -> dict[str, tuple[Tensor, NDArray[np.int64]]]:
+        assert self.rows is not None
+        return {
+            "rows": (self.rows, self.added), "ends": (self.ends, self.added),
+            "images": (self.images, self.written), "numbers": (self.numbers, self.written),
+            "links": (self.links, self.written),
+        }  # fmt: skip
+
+    def clear(self) -> None:
+        for counts in (self.added, self.written, self.oldest):
+            counts[:] = 0
+        self.at = {}
+
+    def close(self) -> None:
+        if self.file:
+            self.file.unlink(missing_ok=True)
+
+    def tensors(self) -> dict[str, Tensor]:
+        at = [(*key, number) for key, number in self.at.items()]
+        return {
+            "at": torch.tensor(at, dtype=torch.int64).view(-1, 3),
+            "oldest": torch.from_numpy(self.oldest.copy()),
+        }
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        self.at = {(agent, env): number for agent, env, number in tensors["at"].tolist()}
+        self.oldest[:] = tensors["oldest"].numpy()
+        if self.rows is None:
+            return
+        # An observation is written before it is known which transition starts at it.
+        for agent, (first, stop) in enumerate(zip(self.oldest, self.added, strict=True)):
+            numbers = torch.arange(int(first), int(stop), device=self.device)
+            sources = self.ends[agent, numbers % self.capacity, 0]
+            self.links[agent, :, 1] = -1
+            self.links[agent, sources % self.room, 1] = numbers
+
+
+class Taken(NamedTuple):
+    """What came of some transitions, each (agents, batch)."""
+
+    source: Tensor
+    target: Tensor
+    reward: Tensor
+    done: Tensor
+
+
+def observations_for(transitions: int, reach: int) -> int:
+    """How many observations the ring has room for."""
+    return transitions + transitions // SPARE + 2 * reach
+
+
+def reach_of(layout: Layout, environments: int) -> int:
+    """Stacks reach back by fewer observations: a step brings at most two of each environment."""
+    return 2 * unstacked(layout)[0] * environments
+
+
+def observation_bytes(layout: Layout) -> int:
+    """What one stored observation takes."""
+    images, numbers = widths_of(parts_of(unstacked(layout)[1]))
+    return images + 4 * numbers + 16
+
+
+def widths_of(parts: list[Part]) -> tuple[int, int]:
+    """Bytes of images and other numbers in one observation."""
+    images = sum(part.size for part in parts if part.image)
+    return images, sum(part.size for part in parts) - images
+
+
+def on_disk(file: Path, shape: tuple[int, ...]) -> Tensor:
+    """Bytes in a file instead of memory. Its space is reserved now, lest a full disk end a run."""
+    size = math.prod(shape)
+    try:
+        with file.open("wb") as reserved:
+            os.posix_fallocate(reserved.fileno(), 0, size)
+    except OSError as error:
+        file.unlink(missing_ok=True)
+        raise UserError(
+            f"The replay ring needs {size / 1e9:.1f} GB on disk, but {file.parent} has no room "
+            f"({error.strerror}); use a smaller --loop.replay-size."
+        ) from error
+    return torch.from_file(str(file), shared=True, size=size, dtype=torch.uint8).view(shape)
+
+
+def shifted(images: Tensor, shape: tuple[int, ...], shifts: Tensor) -> Tensor:
+    """Images (agents, batch, stack, pixels) moved by (down, right), their edges repeated."""
+    first = 1 if channel_axis(shape) == 0 else 0
+    height, width = shape[first : first + 2]
+    agents, batch, stack, _ = images.shape
+    flat = images.reshape(agents * batch, stack, *shape)
+    down, right = shifts.flatten(0, 1).unbind(-1)
+    rows = torch.arange(height, device=images.device) - down[:, None]
+    columns = torch.arange(width, device=images.device) - right[:, None]
+    each = torch.arange(len(flat), device=images.device)[:, None, None]
+    rows, columns = rows.clamp(0, height - 1)[:, :, None], columns.clamp(0, width - 1)[:, None]
+    moved = flat.movedim((2 + first, 3 + first), (1, 2))[each, rows, columns]
+    return moved.movedim((1, 2), (2 + first, 3 + first)).reshape(images.shape)

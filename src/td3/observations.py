@@ -1,0 +1,220 @@
+"""Observations as flat vectors: what lies where in them, and which parts are images.
+
+Whatever an environment's observation space is, inside td3 an observation is a flat float32 vector:
+numbers as they are, images as whole numbers from 0 to 255, a stack of several as one after the
+other, the newest last. The layout says how, as plain JSON, so that a policy file can hold it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from td3.errors import UserError
+
+Observation = NDArray[np.float32]
+Layout = dict[str, Any]
+
+SMALLEST_SIDE = 16  # of an array of floats that is taken for an image
+
+
+def observation_layout(space: spaces.Space[Any], env_id: str) -> Layout:
+    """How to lay an observation out as one flat vector, or why that cannot be."""
+    match space:
+        case spaces.Box(shape=shape) if is_image(space):
+            return image_layout(space, env_id)
+        case spaces.Box(shape=shape) if 0 not in shape:
+            return {"box": list(shape)}
+        case spaces.Discrete():
+            return {"discrete": int(space.n), "start": int(space.start)}
+        case spaces.MultiBinary():
+            return {"box": list(np.zeros(space.n).shape)}
+        case spaces.Dict():
+            return {"dict": {k: observation_layout(s, env_id) for k, s in space.items()}}
+        case spaces.Tuple():
+            return {"tuple": [observation_layout(s, env_id) for s in space]}
+    raise UserError(
+        f"td3 cannot turn the observations of {env_id} ({describe(space)}) into numbers; "
+        "wrap it with gymnasium.wrappers.TransformObservation to give a Box."
+    )
+
+
+def is_image(space: spaces.Box) -> bool:
+    """Bytes in two dimensions or more, or floats between two bounds in a large enough array."""
+    if space.dtype == np.uint8:
+        return sum(side > 1 for side in space.shape) >= 2
+    sides = sorted(space.shape, reverse=True)
+    large = len(sides) in (2, 3) and sides[1] >= SMALLEST_SIDE
+    return large and np.issubdtype(space.dtype, np.floating) and bounded_alike(space)
+
+
+def bounded_alike(space: spaces.Box) -> bool:
+    low, high = space.low.min(), space.high.max()
+    same = (space.low == low).all() and (space.high == high).all()
+    return bool(same and np.isfinite(low) and np.isfinite(high) and low < high)
+
+
+def image_layout(space: spaces.Box, env_id: str) -> Layout:
+    if len(space.shape) > 3:
+        raise UserError(
+            f"{env_id} observes images of {len(space.shape)} dimensions {space.shape}; give height "
+            "and width, and channels before or behind them (environment.frame_stack stacks)."
+        )
+    layout: Layout = {"image": list(space.shape)}
+    if space.dtype != np.uint8:  # what is stored is bytes, so 0…255 between its bounds
+        layout |= {"low": float(space.low.min()), "high": float(space.high.max())}
+    return layout
+
+
+def channel_axis(image: Sequence[int]) -> int | None:
+    """Which side of an image is its channels: the shorter of first and last; None: it is grey."""
+    if len(image) == 2:
+        return None
+    return 2 if image[2] <= image[0] else 0
+
+
+def layout_bounds(layout: Layout, space: spaces.Space[Any]) -> tuple[Observation, Observation]:
+    """What the space declares as least and greatest, laid out like an observation of it."""
+    match layout, space:
+        case {"box": _}, spaces.Box(low=low, high=high):
+            with np.errstate(over="ignore"):
+                return low.astype(np.float32).reshape(-1), high.astype(np.float32).reshape(-1)
+        case {"stack": count, "of": single}, _:
+            low, high = layout_bounds(single, space)
+            return np.tile(low, count), np.tile(high, count)
+        case {"dict": known}, spaces.Dict():
+            both = [layout_bounds(part, space[key]) for key, part in known.items()]
+        case {"tuple": known}, spaces.Tuple():
+            both = [layout_bounds(*pair) for pair in zip(known, space, strict=True)]
+        case _:
+            size, most = layout_size(layout), 255 if "image" in layout else 1
+            return np.zeros(size, dtype=np.float32), np.full(size, most, dtype=np.float32)
+    lows, highs = zip(*both, strict=True)
+    return np.concatenate(lows), np.concatenate(highs)
+
+
+def stacked(layout: Layout, count: int) -> Layout:
+    """The layout of `count` observations in a row."""
+    return {"stack": count, "of": layout} if count > 1 else layout
+
+
+def flatten(layout: Layout, observation: Any) -> Observation:
+    """One observation as a flat float32 vector."""
+    match layout:
+        case {"box": shape}:
+            # A copy: some environments hand out a buffer that their next reset overwrites.
+            with np.errstate(over="ignore"):  # too large becomes inf, and that is refused
+                array = np.array(observation, dtype=np.float32)
+            return checked_shape(array, shape).reshape(-1)
+        case {"image": shape}:
+            array = checked_shape(np.array(observation, dtype=np.float32), shape)
+            if "low" in layout:
+                share = (array - layout["low"]) / (layout["high"] - layout["low"])
+                array = np.rint(255 * np.clip(share, 0, 1), dtype=np.float32)
+            return array.reshape(-1)
+        case {"discrete": count}:
+            position = int(observation) - layout["start"]
+            if not 0 <= position < count:
+                raise ValueError(f"{observation} is not one of its {count} numbers")
+            one_hot = np.zeros(count, dtype=np.float32)
+            one_hot[position] = 1
+            return one_hot
+        case {"stack": count, "of": single}:
+            parts = [flatten(single, one_of(single, observation, k)) for k in range(count)]
+        case {"dict": known}:
+            parts = [flatten(part, observation[key]) for key, part in known.items()]
+        case _:
+            pairs = zip(layout["tuple"], observation, strict=True)
+            parts = [flatten(part, value) for part, value in pairs]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
+
+
+def checked_shape(array: Observation, shape: list[int]) -> Observation:
+    if list(array.shape) != shape:
+        raise ValueError(f"shape {array.shape} instead of {tuple(shape)}")
+    return array
+
+
+def one_of(layout: Layout, observation: Any, index: int) -> Any:
+    """One of the observations that Gymnasium has stacked: it stacks every part by itself."""
+    match layout:
+        case {"dict": known}:
+            return {key: one_of(part, observation[key], index) for key, part in known.items()}
+        case {"tuple": known}:
+            pairs = zip(known, observation, strict=True)
+            return tuple(one_of(part, value, index) for part, value in pairs)
+    return observation[index]
+
+
+def layout_size(layout: Layout) -> int:
+    """Numbers in the flat vector."""
+    match layout:
+        case {"box": shape} | {"image": shape}:
+            return int(np.prod(shape, dtype=int))
+        case {"discrete": count}:
+            return int(count)
+        case {"stack": count, "of": single}:
+            return int(count) * layout_size(single)
+        case {"dict": known}:
+            return sum(map(layout_size, known.values()))
+    return sum(map(layout_size, layout["tuple"]))
+
+
+class Part(NamedTuple):
+    """Neighbouring numbers of a flat observation: an image, or any others."""
+
+    start: int
+    size: int
+    image: tuple[int, ...] | None
+    """Its shape as the environment gives it."""
+
+
+def parts_of(layout: Layout) -> list[Part]:
+    """An unstacked observation's images, and what lies between them."""
+    found: list[Part] = []
+    for shape, size in leaves(layout):
+        start = found[-1].start + found[-1].size if found else 0
+        if shape is None and found and found[-1].image is None:
+            found[-1] = found[-1]._replace(size=found[-1].size + size)
+        elif size:
+            found.append(Part(start, size, shape))
+    return found
+
+
+def leaves(layout: Layout) -> list[tuple[tuple[int, ...] | None, int]]:
+    match layout:
+        case {"image": shape}:
+            return [(tuple(shape), layout_size(layout))]
+        case {"dict": known}:
+            return [leaf for part in known.values() for leaf in leaves(part)]
+        case {"tuple": known}:
+            return [leaf for part in known for leaf in leaves(part)]
+    return [(None, layout_size(layout))]
+
+
+def unstacked(layout: Layout) -> tuple[int, Layout]:
+    """How many observations are stacked, and the layout of one."""
+    return (layout["stack"], layout["of"]) if "stack" in layout else (1, layout)
+
+
+def has_images(layout: Layout) -> bool:
+    return any(part.image for part in parts_of(unstacked(layout)[1]))
+
+
+def in_words(layout: Layout) -> str:
+    """What a state is made of: 3 stacked observations of an image 84 × 84 × 3 and 2 numbers."""
+    stack, single = unstacked(layout)
+    found = [
+        f"an image {' × '.join(map(str, part.image))}"
+        if part.image
+        else f"{part.size} number{'s' if part.size > 1 else ''}"
+        for part in parts_of(single)
+    ]
+    return (f"{stack} stacked observations of " if stack > 1 else "") + " and ".join(found)
+
+
+def describe(space: spaces.Space[Any]) -> str:
+    kind = type(space).__name__
+    return f"a {kind} space" if kind[0] not in "AEIOU" else f"an {kind} space"

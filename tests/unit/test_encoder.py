@@ -1,0 +1,140 @@
+"""States with images: the encoder, alone and inside the fifteen steps."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from td3.agent import TD3
+from td3.encoder import Encoder
+from td3.observations import layout_size, observation_layout, stacked
+from td3.replay import Batch
+from td3.seeding import Streams
+
+GREY = spaces.Box(0, 255, (20, 18), np.uint8)
+COLOUR = spaces.Box(0, 255, (20, 18, 3), np.uint8)
+FIRST = spaces.Box(0, 255, (3, 20, 18), np.uint8)
+BOX = spaces.Box(-1, 1, (2,))
+BOTH = spaces.Dict(a=BOX, b=GREY)
+DOUBLE = torch.float64
+
+
+def layout_of(space: spaces.Space[Any], stack: int = 1) -> dict[str, Any]:
+    return stacked(observation_layout(space, "Some-v0"), stack)
+
+
+def states(layout: dict[str, Any], *leading: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (*leading, layout_size(layout)), generator=generator).to(DOUBLE)
+
+
+def made(layout: dict[str, Any], agents: int = 1, **more: Any) -> Encoder:
+    streams = [Streams.from_seed(seed).init for seed in range(agents)]
+    return Encoder(layout, [4, 5], 6, agents=agents, streams=streams, dtype=DOUBLE, **more)
+
+
+@pytest.mark.parametrize("space", [GREY, COLOUR, FIRST])
+def test_it_is_what_pytorch_would_build(space: spaces.Box) -> None:
+    layout = layout_of(space, stack=2)
+    encoder, x = made(layout), states(layout, 1, 7)
+    (one, one_bias), (two, two_bias), (three, three_bias) = encoder.layers()
+    shaped = x[0].view(7, 2, *space.shape)
+    if space is COLOUR:
+        shaped = shaped.movedim(-1, 2)
+    pixels = shaped.reshape(7, -1, 20, 18) / 255 - 0.5
+    seen = torch.conv2d(pixels, one[0], one_bias[0], stride=2).relu()
+    seen = torch.conv2d(seen, two[0], two_bias[0]).relu().flatten(1)
+    expected = nn.functional.layer_norm(seen @ three[0] + three_bias[0], [6]).tanh()
+    torch.testing.assert_close(encoder(x)[0], expected)
+
+
+def test_numbers_pass_as_they_are_beside_images() -> None:
+    layout = layout_of(BOTH, stack=3)
+    encoder, x = made(layout), states(layout, 1, 4)
+    assert encoder.outputs == 3 * 2 + 6
+    single = x.view(1, 4, 3, -1)
+    assert torch.equal(encoder(x)[..., :6], single[..., :2].flatten(2))
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 5, 8])
+def test_small_images_get_the_convolutions_they_have_room_for(side: int) -> None:
+    space = spaces.Box(0, 255, (side, max(side, 2), 3), np.uint8)
+    layout = layout_of(space)
+    assert made(layout)(states(layout, 1, 2)).shape == (1, 2, 6)
+
+
+def agents_with(layout: dict[str, Any], seeds: list[int]) -> TD3:
+    return TD3(
+        layout_size(layout), 2, hidden_sizes=(16, 16), seed=seeds, layout=layout,
+        channels=(4, 5), features=6, dtype=DOUBLE,
+    )  # fmt: skip
+
+
+def batch_of(layout: dict[str, Any], agents: int) -> tuple[Batch, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    every = states(layout, agents, 2 * 8)
+    action = torch.rand(agents, 8, 2, generator=generator, dtype=DOUBLE) * 2 - 1
+    reward = torch.randn(agents, 8, 1, generator=generator, dtype=DOUBLE)
+    noise = torch.randn(agents, 8, 2, generator=generator, dtype=DOUBLE)
+    return Batch(every[:, :8], every[:, 8:], action, reward, torch.zeros_like(reward)), noise
+
+
+def test_each_agent_trains_as_it_would_alone() -> None:
+    layout = layout_of(BOTH, stack=2)
+    together = agents_with(layout, [3, 4, 5])
+    batch, noise = batch_of(layout, 3)
+    for _ in range(20):
+        together.update(batch, noise)
+    for k, seed in enumerate([3, 4, 5]):
+        alone = agents_with(layout, [seed])
+        own = Batch(*(part[k : k + 1] for part in batch))
+        for _ in range(20):
+            alone.update(own, noise[k : k + 1])
+        mine, theirs = together.member(k).tensors(), alone.tensors()
+        assert mine.keys() == theirs.keys()
+        for name in mine:
+            torch.testing.assert_close(mine[name], theirs[name], rtol=1e-9, atol=1e-12)
+
+
+def test_only_the_critics_loss_shapes_it() -> None:
+    """Updates that differ in nothing but the actor's step leave the same encoder."""
+    layout = layout_of(GREY)
+    batch, noise = batch_of(layout, 1)
+    found = []
+    for rate in (0.0, 1.0):
+        agent = agents_with(layout, [0])
+        agent.actor_optimizer.param_groups[0]["lr"] = rate
+        before = agent.encoder.flat.detach().clone()  # type: ignore[union-attr]
+        agent.update(batch, noise)
+        assert agent.encoder is not None
+        assert not torch.equal(before, agent.encoder.flat)
+        assert agent.encoder.flat.grad is None or not agent.encoder.flat.grad.any()
+        found.append(agent.encoder.flat.detach().clone())
+    assert torch.equal(*found)
+
+
+def test_its_target_follows_on_delayed_updates() -> None:
+    layout = layout_of(GREY)
+    agent = agents_with(layout, [0])
+    assert agent.encoder is not None
+    batch, noise = batch_of(layout, 1)
+    before = agent.encoder_target.flat.clone()
+    agent.update(batch, noise, tau=0.25)
+    expected = before.lerp(agent.encoder.flat.detach(), 0.25)
+    torch.testing.assert_close(agent.encoder_target.flat, expected)
+    held = agent.encoder_target.flat.clone()
+    agent.update(batch, noise, tau=0.25)  # not delayed: only the critics and the encoder
+    assert torch.equal(agent.encoder_target.flat, held)
+
+
+def test_saved_and_loaded_it_acts_the_same(tmp_path: Any) -> None:
+    layout = layout_of(BOTH)
+    agent, other = agents_with(layout, [0]), agents_with(layout, [1])
+    agent.save("seeing", tmp_path)
+    x = states(layout, 1, 3)
+    assert not torch.equal(agent.act(x), other.act(x))
+    other.load("seeing", tmp_path)
+    assert torch.equal(agent.act(x), other.act(x))

@@ -1,0 +1,127 @@
+"""Observation spaces as flat vectors: what is an image, what lies where, stacks."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from td3.environments import Task
+from td3.errors import UserError
+from td3.observations import (
+    channel_axis,
+    flatten,
+    has_images,
+    in_words,
+    layout_bounds,
+    layout_size,
+    observation_layout,
+    parts_of,
+    stacked,
+)  # fmt: skip
+
+BOX = spaces.Box(-1, 1, (2,))
+COLOUR = spaces.Box(0, 255, (12, 10, 3), np.uint8)
+GREY = spaces.Box(0, 255, (12, 10), np.uint8)
+
+
+def layout_of(space: spaces.Space[Any]) -> dict[str, Any]:
+    return observation_layout(space, "Some-v0")
+
+
+@pytest.mark.parametrize(
+    ("space", "image"),
+    [
+        (COLOUR, True),
+        (GREY, True),
+        (spaces.Box(0, 255, (3, 64, 64), np.uint8), True),
+        (spaces.Box(0, 255, (1, 6), np.uint8), False),
+        (spaces.Box(0, 255, (128,), np.uint8), False),
+        (spaces.Box(0, 1, (32, 32), np.float32), True),
+        (spaces.Box(-1, 1, (32, 32, 3), np.float64), True),
+        (spaces.Box(0, 1, (4, 4), np.float32), False),
+        (spaces.Box(-np.inf, np.inf, (32, 32), np.float32), False),
+        (spaces.Box(0, 1, (400,), np.float32), False),
+        (spaces.Dict(view=GREY, speed=BOX), True),
+        (spaces.Tuple([BOX, spaces.Dict(view=spaces.Tuple([COLOUR]))]), True),
+        (spaces.Dict(speed=BOX), False),
+    ],
+)
+def test_what_is_an_image(space: spaces.Space[Any], image: bool) -> None:
+    assert has_images(layout_of(space)) == image
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((84, 84, 3), 2), ((3, 84, 84), 0), ((84, 84), None), ((1, 64, 64), 0)]
+)
+def test_where_the_channels_are(shape: tuple[int, ...], axis: int | None) -> None:
+    assert channel_axis(shape) == axis
+
+
+def test_bytes_stay_bytes() -> None:
+    pixels = np.arange(360, dtype=np.uint8).reshape(12, 10, 3)
+    state = flatten(layout_of(COLOUR), pixels)
+    assert state.dtype == np.float32
+    np.testing.assert_array_equal(state.astype(np.uint8).reshape(12, 10, 3), pixels)
+
+
+def test_a_float_image_is_brought_to_bytes_between_its_bounds() -> None:
+    space = spaces.Box(-1, 1, (16, 16), np.float32)
+    picture = np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16)
+    np.testing.assert_array_equal(flatten(layout_of(space), picture), np.arange(256))
+    broken = picture.copy()
+    broken[2, 3] = np.nan
+    assert np.isnan(flatten(layout_of(space), broken)[2 * 16 + 3])
+
+
+def test_the_parts_of_a_dictionary() -> None:
+    space = spaces.Dict(a=BOX, b=spaces.Discrete(3), c=GREY, d=BOX)
+    layout = layout_of(space)
+    found = [(part.start, part.size, part.image) for part in parts_of(layout)]
+    assert found == [(0, 5, None), (5, 120, (12, 10)), (125, 2, None)]
+    assert in_words(stacked(layout, 3)) == (
+        "3 stacked observations of 5 numbers and an image 12 × 10 and 2 numbers"
+    )
+
+
+@pytest.mark.parametrize("space", [BOX, GREY, spaces.Dict(b=GREY, a=BOX, c=spaces.Tuple([BOX]))])
+def test_a_stack_is_one_observation_after_the_other(space: spaces.Space[Any]) -> None:
+    from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
+
+    space.seed(0)
+    each = [space.sample() for _ in range(3)]
+    stack = concatenate(space, each, create_empty_array(space, 3))
+    assert batch_space(space, 3).contains(stack)
+    layout = layout_of(space)
+    together = flatten(stacked(layout, 3), stack)
+    np.testing.assert_array_equal(together, np.concatenate([flatten(layout, o) for o in each]))
+    assert layout_size(stacked(layout, 3)) == together.size
+
+
+def test_bounds_lie_where_the_observation_does() -> None:
+    space = spaces.Dict(a=spaces.Box(-2, 5, (2,)), b=GREY, c=spaces.Discrete(2))
+    low, high = layout_bounds(stacked(layout_of(space), 2), space)
+    assert low[:3].tolist() == [-2, -2, 0]
+    assert high[[0, 2, 121, 122, 124]].tolist() == [5, 255, 255, 1, 5]
+    assert low.shape == high.shape == (248,)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Text(5),
+        spaces.Sequence(BOX),
+        spaces.Graph(BOX, BOX),
+        spaces.MultiDiscrete([2, 3]),
+        spaces.OneOf([BOX, GREY]),
+        spaces.Box(0, 255, (4, 84, 84, 3), np.uint8),
+    ],
+    ids=lambda space: type(space).__name__,
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_cannot_be_seen_is_refused_in_one_sentence(
+    space: spaces.Space[Any], nested: bool
+) -> None:
+    given = spaces.Dict(view=GREY, odd=space) if nested else space
+    with pytest.raises(UserError, match=r"^[^.]*Some-v0.*\.$"):
+        Task.of("Some-v0", given, BOX)
