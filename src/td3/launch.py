@@ -2,7 +2,7 @@
 
 import dataclasses
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ class Display(Sink, Protocol):
 
 
 def train(
-    environment: str = "",
+    environment: str | Mapping[str, Any] = "",
     recipe: str = "paper",
     *,
     run: str | Path | None = None,
@@ -39,13 +39,16 @@ def train(
 ) -> Path:
     """Train and return the run folder.
 
-    `settings` are the fields of `td3.config.Config`, e.g. `seeds=10` or
-    `agent={"batch_size": 100}`; `steps` stands for `loop.steps`.
+    `environment` is a Gymnasium id, or a table of settings with an `id`, e.g.
+    `{"id": "CarRacing-v3", "frame_stack": 3}`. `settings` are the other fields of
+    `td3.config.Config`, e.g. `seeds=10` or `agent={"batch_size": 100}`; `steps` stands for
+    `loop.steps`.
     """
     if "steps" in settings:
         settings["loop"] = {**settings.get("loop", {}), "steps": settings.pop("steps")}
     if environment:
-        settings["environment"] = {**settings.get("environment", {}), "id": environment}
+        named = {"id": environment} if isinstance(environment, str) else environment
+        settings["environment"] = dict(named)
     config = from_dict(settings, default=load_recipe(recipe))
     folder, code = start(config, Path(run) if run else None)
     if code:

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from td3.checkpoint import newest_checkpoint
 from td3.config import Config, from_dict
+from td3.environments import Environment
 from td3.launch import prepared
-from td3.replay import ReplayBuffer
+from td3.population import Population
 from td3.run import read_config
 from td3.signals import StopRequest
+from td3.training import make_replay
 
 TINY: dict[str, Any] = {
     "environment": {"id": "Pendulum-v1"},
@@ -96,12 +99,16 @@ def train_in_pieces(config: Config, folder: Path, stops: list[int]) -> list[str]
 def fingerprint(folder: Path) -> dict[str, str]:
     """Hashes of everything that a run is: tensors by name, ring, streams, metrics."""
     config, _ = read_config(folder)
-    replay = ReplayBuffer(config.loop.replay_size, seed=config.agent_seeds)
+    environment = Environment(config.environment)
+    environment.close()
+    population = Population(config, torch.device("cpu"))
+    replay = make_replay(config, population, environment.task.layout, "cpu", folder)
     checkpoint = newest_checkpoint(folder, replay)
     assert checkpoint is not None
-    assert replay.rows is not None
+    own = {k.removeprefix("replay/"): t for k, t in checkpoint.tensors.items() if "replay/" in k}
+    replay.restore(own)
     found = {name: hashed(t.numpy()) for name, t in checkpoint.tensors.items()}
-    found["ring"] = hashed(replay.rows.numpy())
+    found |= {name: hashed(table.numpy()) for name, (table, _) in replay.tables.items()}
     found["added"] = str(replay.added.tolist())
     found["streams"] = hashlib.sha256(
         json.dumps(checkpoint.facts["streams"], sort_keys=True).encode()

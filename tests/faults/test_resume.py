@@ -27,7 +27,20 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "cheetah": {"environment": {"id": "HalfCheetah-v5"}, "loop": {"steps": 400}},
     "walker, whose used object differs": WALKER,
     "ring never full": {"loop": {"replay_size": 10_000}},
-}
+    "pictures and numbers": {
+        "environment": {"id": "find:Find-v0", "frame_stack": 2, "count": 2},
+        "agent": {"channels": [4, 4], "features": 8, "random_shift": 1, "n_step": 2},
+        "seeds": 2,
+    },
+    "pendulum from pixels": {
+        "environment": {"pixels": True, "resize": 16, "grey": True, "frame_stack": 3},
+        "agent": {"channels": [4, 4], "features": 8},
+        "loop": {"steps": 400},
+    },
+    "stacked numbers, three steps ahead": {
+        "environment": {"frame_stack": 3}, "agent": {"n_step": 3}, "loop": {"replay_size": 90},
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
