@@ -53,7 +53,7 @@ class FrameReplay(ReplayBuffer):
         super().__init__(max_size, seed=seed, device=device, dtype=dtype)
         self.layout, self.n_step, self.random_shift = layout, n_step, random_shift
         self.file = file
-        self.discount = torch.as_tensor(discount, dtype=dtype).cpu().expand(self.agents)
+        self.discount = torch.as_tensor(discount, dtype=dtype, device=device).expand(self.agents)
         self.stack, single = unstacked(layout)
         self.parts, self.single_dim = parts_of(single), layout_size(single)
         self.reach = reach_of(layout, environments)
@@ -164,18 +164,22 @@ class FrameReplay(ReplayBuffer):
         return drawn
 
     def gather(self, indices: NDArray[np.int64], device: torch.device | str | None = None) -> Batch:
-        """The transitions that `draw` chose, with stacks put together and rewards added up."""
+        """The transitions that `draw` chose, as tensors on the ring's or a `device`."""
+        batch = self.collected(torch.from_numpy(indices).to(self.device))
+        return Batch(*(part.to(device or self.device) for part in batch))
+
+    def collected(self, drawn: Tensor) -> Batch:
+        """The transitions, with stacks put together and rewards added up."""
         assert self.rows is not None
-        drawn = torch.from_numpy(indices).to(self.device)
         taken = self.taken(drawn[..., 0])
         agents = torch.arange(self.agents, device=self.device)[:, None]
         action = self.rows[agents, drawn[..., 0] % self.capacity, : self.action_dim]
-        states = [
+        state, next_state = (
             self.states(ends, drawn[..., 1 + 2 * k : 3 + 2 * k])
             for k, ends in enumerate((taken.source, taken.target))
-        ]
-        parts = (*states, action, taken.reward[..., None], taken.done[..., None])
-        return Batch(*(part.to(device or self.device) for part in parts))
+        )
+        reward, done = taken.reward[..., None], taken.done[..., None]
+        return Batch(state, next_state, action, reward, done)
 
     def taken(self, numbers: Tensor) -> "Taken":
         """The rewards of up to n steps from these transitions on, and where they lead.
@@ -185,7 +189,6 @@ class FrameReplay(ReplayBuffer):
         """
         assert self.rows is not None
         agents = torch.arange(self.agents, device=self.device)[:, None]
-        discount = self.discount.to(self.device)[:, None]
         weight = torch.ones(numbers.shape, dtype=self.dtype, device=self.device)
         reward, goes_on = torch.zeros_like(weight), torch.ones_like(weight)
         going = torch.ones_like(numbers, dtype=torch.bool)
@@ -198,7 +201,7 @@ class FrameReplay(ReplayBuffer):
             following = self.links[agents, target % self.room, 1]
             going = going & (following >= 0) & (rows[..., -1] == 0)
             numbers = torch.where(going, following, numbers)
-            weight = weight * discount
+            weight = weight * self.discount[:, None]
         return Taken(source, target, reward, 1 - goes_on)
 
     def states(self, ends: Tensor, shifts: Tensor) -> Tensor:
@@ -208,19 +211,24 @@ class FrameReplay(ReplayBuffer):
         for _ in range(self.stack - 1):
             numbers.append(self.links[agents, numbers[-1] % self.room, 0])
         places = torch.stack(numbers[::-1], dim=-1) % self.room  # (agents, batch, stack)
+        flat = (places + agents[..., None] * self.room).flatten()
         images, others = (
-            table[agents[..., None], places].to(self.dtype) for table in (self.images, self.numbers)
+            table.flatten(0, 1).index_select(0, flat).view(*places.shape, -1)
+            for table in (self.images, self.numbers)
         )
         pieces, image, number = [], 0, 0
         for part in self.parts:
             if part.image:
                 piece = images[..., image : image + part.size]
-                pieces.append(shifted(piece, part.image, shifts) if self.random_shift else piece)
+                if self.random_shift:
+                    piece = shifted(piece, part.image, shifts)
+                pieces.append(piece.to(self.dtype))
                 image += part.size
             else:
                 pieces.append(others[..., number : number + part.size])
                 number += part.size
-        return torch.cat(pieces, dim=-1).flatten(2)
+        together = torch.cat(pieces, dim=-1) if len(pieces) > 1 else pieces[0]
+        return together.flatten(2)
 
     def member(self, agent: int) -> "FrameReplay":
         one = copy.copy(self)
@@ -319,14 +327,16 @@ def on_disk(file: Path, shape: tuple[int, ...]) -> Tensor:
 
 def shifted(images: Tensor, shape: tuple[int, ...], shifts: Tensor) -> Tensor:
     """Images (agents, batch, stack, pixels) moved by (down, right), their edges repeated."""
-    first = 1 if channel_axis(shape) == 0 else 0
-    height, width = shape[first : first + 2]
-    agents, batch, stack, _ = images.shape
-    flat = images.reshape(agents * batch, stack, *shape)
-    down, right = shifts.flatten(0, 1).unbind(-1)
-    rows = torch.arange(height, device=images.device) - down[:, None]
-    columns = torch.arange(width, device=images.device) - right[:, None]
-    each = torch.arange(len(flat), device=images.device)[:, None, None]
-    rows, columns = rows.clamp(0, height - 1)[:, :, None], columns.clamp(0, width - 1)[:, None]
-    moved = flat.movedim((2 + first, 3 + first), (1, 2))[each, rows, columns]
-    return moved.movedim((1, 2), (2 + first, 3 + first)).reshape(images.shape)
+    axis = channel_axis(shape)
+    height, width = shape[1:] if axis == 0 else shape[:2]
+    beside = shape[2] if axis == 2 else 1  # numbers of one pixel that lie side by side
+    device, (down, right) = images.device, shifts.flatten(0, 1).unbind(-1)
+    samples, lines = len(down), images[0, 0].numel() // (width * beside)
+    rows = (torch.arange(height, device=device) - down[:, None]).clamp(0, height - 1)
+    columns = (torch.arange(width, device=device) - right[:, None]).clamp(0, width - 1)
+    # First whole lines, then within them: index_select and gather copy in long pieces.
+    firsts = torch.arange(0, samples * lines, height, device=device).view(samples, -1, 1)
+    moved = images.reshape(samples * lines, -1).index_select(0, (firsts + rows[:, None]).flatten())
+    numbers = (columns[..., None] * beside + torch.arange(beside, device=device)).flatten(1)
+    moved = moved.view(samples, lines, -1)
+    return moved.gather(2, numbers[:, None].expand(-1, lines, -1)).view(images.shape)

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from td3.accelerate import captured, sending, traffic
+from td3.accelerate import captured, captured_frames, sending, traffic
 
 
 class Device:
@@ -62,9 +62,9 @@ def pretend_graphs(monkeypatch: pytest.MonkeyPatch, late: bool = False) -> None:
     def pageable(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype)
 
-    for module in (captured, traffic):
+    for module in (captured, captured_frames, traffic):
         monkeypatch.setattr(module, "Graph", capture)
-    for module in (traffic, sending):
+    for module in (captured_frames, traffic, sending):
         monkeypatch.setattr(module, "pinned", pageable)
     monkeypatch.setattr(torch.cuda, "Event", lambda: Event(device))
     monkeypatch.setattr(torch.cuda, "Stream", lambda: None)

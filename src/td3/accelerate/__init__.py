@@ -2,7 +2,8 @@
 
 `trace.py` notes down what that does; `planned.py` runs it on a CPU, as a `plan.py` of `kernels.py`;
 `captured.py` on a GPU, with `traffic.py` for what a step exchanges with it, `sending.py` for random
-numbers, and `fused.py` for its own kernels. `threads.py` chooses how many CPU threads.
+numbers, and `fused.py` for its own kernels; `captured_frames.py` where states are images or stacks.
+`threads.py` chooses how many CPU threads.
 """
 
 import os
@@ -43,7 +44,12 @@ def make_learner(
     if agent.device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     by_observation = isinstance(replay, FrameReplay)
-    if execution == "eager" or by_observation or agent.encoder:
+    on_gpu = agent.device.type == "cuda" and replay.device == agent.device
+    if execution == "auto" and isinstance(replay, FrameReplay) and on_gpu:
+        from td3.accelerate.captured_frames import CapturedFrames
+
+        return CapturedFrames(agent, replay, interval, population)
+    if execution == "eager" or by_observation:
         return Learner(*parts)
     if agent.device.type == "cpu":
         return Planned(*parts)

@@ -1,0 +1,64 @@
+"""The learner for a GPU and a ring of observations, with graphs that are only functions."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from pretend import pretend_graphs
+from test_frames import ACTION, SPACE, Oracle
+
+from td3.accelerate.captured_frames import CapturedFrames
+from td3.agent import TD3
+from td3.config import Config, from_dict
+from td3.frames import FrameReplay
+from td3.learner import Learner
+from td3.metrics import Interval
+from td3.observations import layout_size, observation_layout, stacked
+from td3.population import Population
+from td3.seeding import stream_state
+
+CPU = torch.device("cpu")
+AGENT = {"hidden_sizes": [16, 16], "batch_size": 8, "channels": [4], "features": 5}
+
+
+def parts(config: Config, space: spaces.Space[Any], environments: int) -> tuple[Any, ...]:
+    layout = stacked(observation_layout(space, "none"), 2)
+    population = Population(config, CPU)
+    agent = TD3(
+        layout_size(layout), ACTION, hidden_sizes=config.agent.hidden_sizes, layout=layout,
+        channels=config.agent.channels, features=config.agent.features, seed=config.agent_seeds,
+    )  # fmt: skip
+    replay = FrameReplay(
+        50, layout, environments=environments, n_step=2, random_shift=1, seed=config.agent_seeds,
+        discount=population.number("agent.discount"),
+    )  # fmt: skip
+    return agent, replay, Interval(config.agents, CPU), population
+
+
+@pytest.mark.parametrize("grid", [{}, {"agent.discount": [0.9, 0.5]}], ids=["seeds", "a grid"])
+def test_it_does_what_the_plain_learner_does(
+    grid: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_graphs(monkeypatch)
+    config = from_dict({"agent": AGENT, "environment": {"id": "none"}, "seeds": 2, "grid": grid})
+    oracle = Oracle(stack=2, environments=2, agents=config.agents)
+    plain = Learner(*parts(config, SPACE, 2))
+    fast = CapturedFrames(*parts(config, SPACE, 2))
+    for _ in range(45):
+        transitions = oracle.step()
+        states = transitions.rows[:, : plain.agent.state_dim]
+        np.testing.assert_array_equal(plain.act(states), fast.act(states))
+        for learner in (plain, fast):
+            learner.store(transitions)
+            learner.learn(3)
+    mine, theirs = plain.agent.tensors(), fast.agent.tensors()
+    for name in mine:
+        assert torch.equal(mine[name], theirs[name]), name
+    assert torch.equal(plain.interval.sums, fast.interval.sums)
+    assert (plain.interval.counts == fast.interval.counts).all()
+    for name, streams in plain.streams().items():
+        pairs = zip(streams, fast.streams()[name], strict=True)
+        assert all(stream_state(one) == stream_state(two) for one, two in pairs)
+    fast.close()
