@@ -147,7 +147,7 @@ class Config:
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     recipe: str = ""
-    """Recipe to start from: course, paper, pixels, quick, or a TOML file."""
+    """Recipe to start from: course, paper, pixels, pixels-quick, quick, or a TOML file."""
     seed: int = 0
     """Seed of the first agent; the others count up from it."""
     seeds: int = 1
@@ -166,9 +166,10 @@ class Config:
     """How updates are executed: auto (planned kernels in reserved memory on a CPU, captured graphs
     on a GPU) or eager (PyTorch as written, for looking inside). Part of the result: they round
     differently."""
-    precision: Literal["tf32", "float32"] = "tf32"
-    """How a GPU multiplies matrices: tf32 (factors rounded to 11 bits, sums in float32; several
-    times as fast) or float32. A CPU always uses float32."""
+    precision: Literal["tf32", "float32", "bf16"] = "tf32"
+    """How a GPU multiplies: tf32 (factors rounded to 11 bits, sums in float32; several times as
+    fast), float32, or bf16 (tf32, and the convolutions of images in 16 bits). A CPU always uses
+    float32."""
 
     @property
     def combinations(self) -> list[dict[str, float]]:

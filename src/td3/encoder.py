@@ -51,7 +51,12 @@ class Encoder(Layers):
         super().__init__((agents,), shapes, dtype, device)
         self.stack, self.parts, self.depths, self.outputs = stack, parts, depths, outputs
         self.channels, self.features = list(channels), features
+        self.convolved_in = dtype
         self.initialize(streams)
+
+    def use(self, dtype: torch.dtype) -> None:
+        """Convolve in numbers of this type; weights, features and gradients keep theirs."""
+        self.convolved_in = dtype
 
     def forward(self, state: Tensor) -> Tensor:
         """(agents, batch, state_dim) → (agents, batch, outputs)."""
@@ -62,11 +67,12 @@ class Encoder(Layers):
             if part.image is None:
                 seen.append(numbers.flatten(2))
                 continue
-            x = as_channels(numbers, part.image).to(self.flat.dtype) / 255 - 0.5
+            x = as_channels(numbers, part.image).div(255).sub_(0.5).to(self.convolved_in)
             for number in range(next(depths)):
-                x = F.relu(convolve(x, *next(layers), stride=2 if number == 0 else 1))
+                weight, bias = (tensor.to(self.convolved_in) for tensor in next(layers))
+                x = convolve(x, weight, bias, stride=2 if number == 0 else 1).relu_()
             weight, bias = next(layers)
-            x = x.unflatten(1, (self.agents, -1)).flatten(2).transpose(0, 1)
+            x = x.unflatten(1, (self.agents, -1)).flatten(2).transpose(0, 1).to(weight.dtype)
             x = torch.baddbmm(bias, x, weight)
             seen.append(torch.tanh(F.layer_norm(x, x.shape[-1:])))
         return torch.cat(seen, dim=-1)
@@ -109,4 +115,8 @@ def as_channels(numbers: Tensor, image: Shape) -> Tensor:
 
 def convolve(x: Tensor, weight: Tensor, bias: Tensor, **how: Any) -> Tensor:
     """Every agent's own convolution of its own channels."""
+    if len(weight) == 1:  # half as long again otherwise
+        x = x.contiguous(memory_format=torch.channels_last)
+        weight = weight.squeeze(0).contiguous(memory_format=torch.channels_last)
+        return torch.conv2d(x, weight, bias.flatten(), **how)
     return F.conv2d(x, weight.flatten(0, 1), bias.flatten(), groups=len(weight), **how)

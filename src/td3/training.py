@@ -18,13 +18,13 @@ from td3.arrangement import EXACT, arranged
 from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
 from td3.collect import Collector, Ended
 from td3.config import Config, changes, to_dict
+from td3.environments import Task
 from td3.errors import RunStopped, UserError
 from td3.evaluations import Result, make_evaluations
 from td3.files import JsonLines
 from td3.frames import FrameReplay
 from td3.memory import by_observation, check_memory, in_words
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
-from td3.observations import Layout
 from td3.policy import policy_card, save_policy
 from td3.population import Population, erase, not_finite
 from td3.replay import ReplayBuffer
@@ -71,7 +71,7 @@ class Training:
         sizes = (task.state_dim, task.action_dim)
         place = check_memory(config, *sizes, task.layout)
         self.rings = in_words(config, *sizes, place, task.layout)
-        self.replay = make_replay(config, self.population, task.layout, place, folder)
+        self.replay = make_replay(config, self.population, task, place, folder)
         self.agent = TD3(
             task.state_dim,
             task.action_dim,
@@ -340,15 +340,15 @@ class Training:
 
 
 def make_replay(
-    config: Config, population: Population, layout: Layout, place: str, folder: Path
+    config: Config, population: Population, task: Task, place: str, folder: Path
 ) -> ReplayBuffer:
     """A ring of transitions, or of observations where that is smaller or needed."""
     seeds, size = config.agent_seeds, config.loop.replay_size
-    if not by_observation(config, layout):
+    if not by_observation(config, task.layout):
         return ReplayBuffer(size, seed=seeds, device=place)
-    return FrameReplay(
+    replay = FrameReplay(
         size,
-        layout,
+        task.layout,
         environments=config.environment.count,
         n_step=config.agent.n_step,
         discount=population.number("agent.discount"),
@@ -357,6 +357,9 @@ def make_replay(
         seed=seeds,
         device="cpu" if place == "disk" else place,
     )
+    if place == "disk":  # refused now, not at the first step
+        replay.allocate(task.state_dim, task.action_dim)
+    return replay
 
 
 def last_step(metrics: Path) -> int:

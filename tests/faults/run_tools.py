@@ -102,7 +102,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
     environment = Environment(config.environment)
     environment.close()
     population = Population(config, torch.device("cpu"))
-    replay = make_replay(config, population, environment.task.layout, "cpu", folder)
+    replay = make_replay(config, population, environment.task, "cpu", folder)
     checkpoint = newest_checkpoint(folder, replay)
     assert checkpoint is not None
     own = {k.removeprefix("replay/"): t for k, t in checkpoint.tensors.items() if "replay/" in k}

@@ -37,12 +37,16 @@ def make_learner(
     interval: Interval,
     population: Population,
     execution: Literal["auto", "eager"] = "auto",
-    precision: Literal["tf32", "float32"] = "tf32",
+    precision: Literal["tf32", "float32", "bf16"] = "tf32",
 ) -> Learner:
     """The fastest way to train on the agent's device that is certain to be right."""
     parts = (agent, replay, interval, population)
     if agent.device.type == "cuda":
-        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        fast = precision != "float32"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
+        torch.backends.cudnn.deterministic = True  # or a resumed run would not be exact
+        if agent.encoder and precision == "bf16":
+            agent.encoder.use(torch.bfloat16)
     by_observation = isinstance(replay, FrameReplay)
     on_gpu = agent.device.type == "cuda" and replay.device == agent.device
     if execution == "auto" and isinstance(replay, FrameReplay) and on_gpu:
@@ -56,7 +60,7 @@ def make_learner(
     from td3.accelerate.captured import Captured
 
     compiled = can_compile()
-    return Captured(*parts, compiled=compiled, fused=compiled and precision == "tf32")
+    return Captured(*parts, compiled=compiled, fused=compiled and precision != "float32")
 
 
 def can_compile() -> bool:

@@ -34,6 +34,10 @@ LABELS = {
     "replay_add_share": "  replay: add",
     "update_share": "  update",
     "other_share": "  the rest",
+    "frames_per_second_at_most": "frames per second, at most",
+    "milliseconds_per_sample": "sampling alone",
+    "sample_over_update": "sampling ÷ update",
+    "ring_gigabytes": "the ring",
 }
 
 
@@ -42,14 +46,16 @@ class Arguments:
     """Measure speed: of the update alone, of training, beside other libraries, as work grows.
 
     update: steps 4 to 15 on a full replay ring, beside the bare matrix products of the same
-    shapes. throughput: act, simulate, store and update in a real environment, and where the time
-    goes. environments: a step of 1 to 32 environments in this process and in workers. peers: the
-    same training with every other library that is installed (pip install 'td3[peers]'), in turn,
-    one update per step. scaling: more agents, larger batches, wider layers, more environments.
-    report: the stored results as one page, docs/performance.md. Medians over rounds, with
-    quartiles. Examples:
+    shapes. images: the same on a ring of images, beside sampling alone. throughput: act, simulate,
+    store and update in a real environment, and where the time goes. environments: a step of 1 to
+    32 environments in this process and in workers. peers: the same training with every other
+    library that is installed (pip install 'td3[peers]'), in turn, one update per step. scaling:
+    more agents, larger batches, wider layers, more environments. report: the stored results as one
+    page, docs/performance.md. Medians over rounds, with quartiles. Examples:
 
     td3 bench update --agents 10
+
+    td3 bench images --recipe pixels
 
     td3 bench throughput HalfCheetah-v5 --json
 
@@ -61,20 +67,20 @@ class Arguments:
     """
 
     kind: tyro.conf.Positional[
-        Literal["update", "throughput", "environments", "peers", "scaling", "report"]
+        Literal["update", "images", "throughput", "environments", "peers", "scaling", "report"]
     ]
     """What to measure."""
     environment: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = ""
     """Task; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo. The update needs none."""
     recipe: str = "paper"
-    """Networks, batch and ring: paper, course, quick, or a TOML file."""
+    """Networks, batch and ring: paper, course, quick, pixels, or a TOML file."""
     agents: int = 1
     """Agents (seeds) trained side by side."""
     threads: tuple[int, ...] = (1,)
     """CPU threads for the arithmetic; several counts for peers only."""
     execution: Literal["auto", "eager"] = "auto"
     """How updates are executed: auto, as training does, or eager, PyTorch as written."""
-    precision: Literal["tf32", "float32"] = "tf32"
+    precision: Literal["tf32", "float32", "bf16"] = "tf32"
     """How a GPU multiplies matrices."""
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
@@ -104,7 +110,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     """Measure, and say what came out."""
-    if arguments.kind == "update" and arguments.environment:
+    if arguments.kind in ("update", "images") and arguments.environment:
         raise UserError(
             f"The update is measured without an environment: leave {arguments.environment!r} out, "
             f"or use 'td3 bench throughput {arguments.environment}'."
@@ -186,6 +192,10 @@ def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
 
     rounds = bench.Rounds(arguments.rounds, arguments.seconds)
     config = resolve(arguments)
+    if arguments.kind == "images":
+        from td3.bench_images import bench_images
+
+        return bench_images(config, arguments.action_dim, rounds, tick)
     if arguments.kind == "update":
         return bench.bench_update(config, arguments.state_dim, arguments.action_dim, rounds, tick)
     env_id = arguments.environment or bench.default_environment()
@@ -259,6 +269,8 @@ def subject(settings: dict[str, Any]) -> str:
         return f"one step of so many {settings['environment']}"
     if "update" in settings:
         return f"{settings['environment']}, updates per {settings['update']}"
+    if "image" in settings:
+        return "sampling and updates on made-up images"
     if "megaflop_per_update" in settings:
         return f"{settings['megaflop_per_update']:.0f} MFLOP of matrix products each"
     return f"one size at a time; environments of {settings['environment']}"
