@@ -44,6 +44,20 @@ def test_a_usual_update_multiplies_413_million_times() -> None:
     assert ten.flop_per_update(2) == 10 * products.flop_per_update(2)
 
 
+@pytest.mark.parametrize("agents", [1, 2])
+def test_images_are_sampled_and_learnt_from(
+    agents: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = measure(capsys, "images", "--recipe", "pixels-quick", "--agents", str(agents))
+    figures = report["figures"]
+    for figure in figures.values():
+        assert set(figure) == FIGURE
+    assert figures["sample_over_update"]["median"] < 1
+    once, all_of_them = figures["updates_per_second"], figures["agent_updates_per_second"]
+    assert all_of_them["median"] == pytest.approx(agents * once["median"])
+    assert report["settings"]["state_dim"] == 3 * 32 * 32
+
+
 def test_products_of_a_network_with_one_hidden_layer_by_hand() -> None:
     products = update_products(3, 2, (4,), batch_size=5)
     every = [(p.step, p.networks, p.rows, p.inner, p.columns) for p in products.every]

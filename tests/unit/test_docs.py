@@ -23,7 +23,7 @@ def commands() -> list[str]:
 
 
 def test_the_readme_has_its_commands() -> None:
-    assert len(commands()) == 20
+    assert len(commands()) == 25
 
 
 @pytest.mark.parametrize("line", commands())

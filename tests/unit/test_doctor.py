@@ -347,3 +347,16 @@ def test_extras_are_read_from_the_package(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(doctor, "installed", lambda name: name != "absent")
     present = {name: doctor.satisfied("td3", name) for name in ("one", "two", "three", "four")}
     assert present == {"one": True, "two": False, "three": True, "four": False}
+
+
+def test_images_are_judged_as_images() -> None:
+    found = doctor.diagnose(EnvironmentConfig("find:Find-v0", frame_stack=2), steps=50)
+    checks = {check.name: check for check in found.environment}
+    assert checks["observations"].message == (
+        "2 stacked observations of an image 16 × 16 and 1 number, seen through convolutions"
+    )
+    assert "dimension 256" in checks["scales"].message  # the number; pixels are all alike
+    assert {check.status for check in found.environment} == {"ok"}
+    assert found.recipe == "pixels"
+    memory = next(check for check in found.machine if check.name == "memory")
+    assert "100,000 transitions" in memory.message

@@ -72,3 +72,19 @@ def test_no_advice_that_cannot_be_followed(free: dict[str, float]) -> None:
     many = dataclasses.replace(config("cuda"), seeds=10**9)
     with pytest.raises(UserError, match=r"are free; use fewer agents\.$"):
         memory.check_memory(many, 17, 6)
+
+
+PICTURE = {"stack": 3, "of": {"image": [84, 84, 3]}}
+
+
+def test_images_too_many_for_memory_go_to_disk(free: dict[str, float]) -> None:
+    pictures = dataclasses.replace(config("cpu"), seeds=1)
+    sizes = (84 * 84 * 9, 6)
+    raw = 84 * 84 * 3 * 1_000_000
+    assert raw < memory.ring_bytes(pictures, *sizes, PICTURE) < 1.1 * raw
+    assert memory.check_memory(pictures, *sizes, PICTURE) == "cpu"
+    free["host"] = 20.0
+    assert memory.check_memory(pictures, *sizes, PICTURE) == "disk"
+    assert memory.in_words(pictures, *sizes, "disk", PICTURE) == (
+        "1 × 1,000,000 transitions, 21.6 GB, on disk, which is slower: 20.0 GB of memory are free"
+    )
