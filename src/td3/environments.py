@@ -221,6 +221,8 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
 
 def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, Any]:
     """With Gymnasium's own wrappers for what the configuration asks for, all but the stack."""
+    if config.pixels:
+        follow(env)
     asked = {
         "action_repeat": (config.action_repeat > 1, wrappers.RepeatAction, config.action_repeat),
         "pixels": (
@@ -250,6 +252,17 @@ def stacking(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, 
     if config.frame_stack == 1:
         return env
     return wrappers.FrameStackObservation(env, config.frame_stack)
+
+
+def follow(env: gym.Env[Any, Any]) -> None:
+    """Let MuJoCo's camera run along; by default a fast walker leaves the picture in a second."""
+    renderer = getattr(env.unwrapped, "mujoco_renderer", None)
+    if renderer is not None:
+        import mujoco
+
+        track = mujoco.mj_name2id(renderer.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+        if track >= 0:
+            renderer.camera_id = track
 
 
 def picture_size(config: EnvironmentConfig) -> dict[str, Any]:

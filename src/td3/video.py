@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments import Environment
+from td3.environments import Environment, follow
 from td3.errors import UserError, first_line
 from td3.evaluation import episode_seeds
 from td3.policy import Policy, load_policy
 
 Frame = NDArray[np.uint8]
+SMALLEST_HEIGHT = 240
 GIF_FPS, GIF_WIDTH, GIF_SECONDS, GIF_COLORS = 20, 320, 10, 128
 
 
@@ -41,8 +42,8 @@ def film(
     except OSError as error:
         raise UserError(f"Cannot write to {out.parent}: {error.strerror}.") from error
     environment = rendering(policy.environment)
-    follow(environment)
-    fps = frames_per_second(environment)
+    follow(environment.env)
+    fps = frames_per_second(environment, policy.environment.action_repeat)
     frames: list[Frame] = []
     try:
         for episode_seed in episode_seeds(seed, episodes):
@@ -85,26 +86,18 @@ def render(environment: Environment) -> Frame:
         raise UserError(f"{environment.task.id} cannot be rendered here: {reason}.") from error
     if not isinstance(frame, np.ndarray) or frame.ndim != 3:
         raise UserError(f"{environment.task.id} gives no picture when rendered as rgb_array.")
-    return np.ascontiguousarray(frame[..., :3], dtype=np.uint8)
+    factor = -(-SMALLEST_HEIGHT // len(frame))  # what a network sees is small for us
+    larger = frame[..., :3].repeat(factor, axis=0).repeat(factor, axis=1)
+    return np.ascontiguousarray(larger, dtype=np.uint8)
 
 
-def follow(environment: Environment) -> None:
-    """Let MuJoCo's camera run along; by default a fast walker leaves the picture in a second."""
-    renderer = getattr(environment.env.unwrapped, "mujoco_renderer", None)
-    if renderer is not None:
-        import mujoco
-
-        track = mujoco.mj_name2id(renderer.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
-        if track >= 0:
-            renderer.camera_id = track
-
-
-def frames_per_second(environment: Environment) -> int:
+def frames_per_second(environment: Environment, action_repeat: int) -> int:
     """Real time, as far as the simulator tells: from its time step, else from its metadata."""
     dt = getattr(environment.env.unwrapped, "dt", None)
+    steps = environment.env.metadata.get("render_fps") or 30
     if isinstance(dt, float) and 0.005 < dt < 1:
-        return round(1 / dt)
-    return int(environment.env.metadata.get("render_fps") or 30)
+        steps = 1 / dt
+    return max(1, round(steps / action_repeat))
 
 
 def ffmpeg() -> str:

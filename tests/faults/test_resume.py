@@ -54,7 +54,9 @@ def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> No
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("variant", ["pendulum", "four agents", "after each episode"])
+@pytest.mark.parametrize(
+    "variant", ["pendulum", "four agents", "after each episode", "pictures and numbers"]
+)
 def test_a_run_in_pieces_on_a_gpu_equals_a_run_in_one(variant: str, tmp_path: Path) -> None:
     config = tiny(**VARIANTS[variant], device="cuda")
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"

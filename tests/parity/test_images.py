@@ -1,0 +1,81 @@
+"""Learning from images on a GPU, captured, against plain PyTorch in double precision on a CPU."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_frames import ACTION, SPACE, Oracle
+
+from td3.accelerate.captured_frames import CapturedFrames
+from td3.agent import TD3
+from td3.config import from_dict
+from td3.frames import FrameReplay
+from td3.learner import Learner
+from td3.metrics import Interval
+from td3.observations import layout_size, observation_layout, stacked
+from td3.population import Population
+
+UPDATES = 200
+AGENT = {"hidden_sizes": [32, 24], "batch_size": 32, "channels": [8], "features": 10}
+TOLERANCE = {"double": 1e-9, "single": 3e-2, "bf16": 6e-1}
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def trained(make: Callable[..., Learner], agents: int, device: str, numbers: str) -> TD3:
+    config = from_dict({"agent": AGENT, "environment": {"id": "none"}, "seeds": agents})
+    layout = stacked(observation_layout(SPACE, "none"), 2)
+    dtype = torch.float64 if numbers == "double" else torch.float32
+    own: dict[str, Any] = {"seed": config.agent_seeds, "device": device, "dtype": dtype}
+    agent = TD3(
+        layout_size(layout), ACTION, hidden_sizes=config.agent.hidden_sizes, layout=layout,
+        channels=config.agent.channels, features=config.agent.features,
+        actor_learning_rate=3e-4, critic_learning_rate=3e-4, **own,
+    )  # fmt: skip
+    if numbers == "bf16":
+        assert agent.encoder is not None
+        agent.encoder.use(torch.bfloat16)
+    replay = FrameReplay(100, layout, environments=2, n_step=2, random_shift=1, **own)
+    place = torch.device(device)
+    learner = make(agent, replay, Interval(agents, place), Population(config, place))
+    oracle = Oracle(stack=2, environments=2, agents=agents)
+    for _ in range(UPDATES // 4):
+        learner.store(oracle.step())
+        learner.learn(4)
+    return agent
+
+
+def distance(found: TD3, agents: int) -> float:
+    """How far off, as a share of the way that the networks and their targets went."""
+    after = trained(Learner, agents, "cpu", "double").tensors()
+    seeds = list(range(agents))
+    layout = stacked(observation_layout(SPACE, "none"), 2)
+    before = TD3(
+        layout_size(layout), ACTION, hidden_sizes=AGENT["hidden_sizes"], layout=layout,  # type: ignore[arg-type]
+        channels=AGENT["channels"], features=AGENT["features"], seed=seeds, dtype=torch.float64,  # type: ignore[arg-type]
+    ).tensors()  # fmt: skip
+    names = [name for name in after if "layer" in name and "optimizer" not in name]
+    way = sum(float((after[n] - before[n]).square().sum()) for n in names)
+    mine = found.tensors()
+    off = sum(float((after[n] - mine[n].cpu().double()).square().sum()) for n in names)
+    return float(np.sqrt(off / way))
+
+
+def test_single_precision_on_a_cpu() -> None:
+    assert 0 < distance(trained(Learner, 2, "cpu", "single"), 2) <= TOLERANCE["single"]
+
+
+@pytest.mark.gpu
+@GPU
+@pytest.mark.parametrize("agents", [1, 3])
+@pytest.mark.parametrize("numbers", TOLERANCE)
+@pytest.mark.parametrize("make", [Learner, CapturedFrames])
+def test_on_a_gpu(
+    make: Callable[..., Learner], numbers: str, agents: int,
+    record_property: Callable[[str, object], None],
+) -> None:  # fmt: skip
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    off = distance(trained(make, agents, "cuda", numbers), agents)
+    record_property("distance", off)
+    assert off <= TOLERANCE[numbers]
