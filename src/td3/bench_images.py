@@ -17,11 +17,13 @@ from td3.bench import (
     take_note,
     time_of,
 )  # fmt: skip
-from td3.config import Config, EnvironmentConfig, check
+from td3.checks import check
+from td3.config import Config, EnvironmentConfig
+from td3.errors import UserError
 from td3.frames import FrameReplay
 from td3.memory import check_memory, ring_bytes
 from td3.metrics import Interval
-from td3.observations import Layout, layout_size, stacked
+from td3.observations import Layout, layout_size, stacked, unstacked
 from td3.population import Population
 
 CHANNELS, SIDE = 3, 84  # where the recipe names no size
@@ -39,6 +41,8 @@ def bench_images(
     config = check(dataclasses.replace(config, device=str(device), environment=named))
     sizes = (layout_size(layout), action_dim)
     place = check_memory(config, *sizes, layout)
+    if place == "disk":
+        raise UserError("The ring of images does not fit into memory; use a smaller recipe.")
     population = Population(config, device)
     agent = TD3(
         *sizes, hidden_sizes=config.agent.hidden_sizes, seed=config.agent_seeds, layout=layout,
@@ -80,7 +84,8 @@ def bench_images(
         "sample_over_update": Figure("", [a / b for a, b in zip(sampling, update, strict=True)]),
         "ring_gigabytes": Figure("GB", [ring_bytes(config, *sizes, layout) / 1e9]),
     }
-    image = {"image": layout_size(layout), "frame_stack": config.environment.frame_stack}
+    stack, single = unstacked(layout)
+    image = {"image": single["image"], "frame_stack": stack}
     described = describe(config, device, rounds) | image | {
         "channels": list(config.agent.channels), "features": config.agent.features,
         "state_dim": sizes[0], "action_dim": action_dim,

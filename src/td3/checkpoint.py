@@ -88,7 +88,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
         raise Invalid(f"{MANIFEST} fails its checksum")
     body = json.loads(text)
     if body.get("format") != FORMAT:
-        raise Invalid(f"{MANIFEST} has format {body.get('format')}, this is td3 format {FORMAT}")
+        raise Invalid(f"it has format {body.get('format')}, and this td3 reads format {FORMAT}")
     return dict(body)
 
 
@@ -225,7 +225,7 @@ def newest_checkpoint(
         except (KeyError, TypeError, ValueError, SafetensorError) as error:
             rejected.append(f"checkpoint {folder.name} is not used: malformed ({error})")
     if rejected:
-        raise UserError(f"No checkpoint in {run} is whole: {'; '.join(rejected)}.")
+        raise UserError(f"No checkpoint in {run} can be used: {'; '.join(rejected)}.")
     return None
 
 

@@ -19,7 +19,8 @@ import gymnasium as gym
 import torch
 
 from td3 import run as runs
-from td3.config import Config, EnvironmentConfig, check, load_recipe
+from td3.checks import check
+from td3.config import Config, EnvironmentConfig, load_recipe
 from td3.cores import usable_cores
 from td3.environments import hushed, make, prepare_rendering
 from td3.errors import UserError, first_line
@@ -38,6 +39,7 @@ RENDER_SECONDS = 120
 # Rendering is tried in a process of its own: a driver may crash, and MuJoCo chooses once.
 RENDER = """
 import json, os, sys
+from td3.checks import check
 from td3.config import EnvironmentConfig
 from td3.environments import make
 try:
@@ -145,14 +147,15 @@ def check_ring(state_dim: int, action_dim: int, layout: Layout | None) -> Check:
     """Memory, against the replay ring of the usual settings."""
     config = usual(layout)
     try:
-        check_memory(config, state_dim, action_dim, layout)
+        place = check_memory(config, state_dim, action_dim, layout)
     except UserError as error:
         return refusal("memory", error)
     needed, free = ring_bytes(config, state_dim, action_dim, layout), available_bytes()
     ring = f"a replay ring of {config.loop.replay_size:,} transitions takes {size(needed)}"
     if free is None:
         return Check("memory", "ok", f"unknown here; {ring} per seed")
-    return Check("memory", "ok", f"{size(free)} free; {ring} per seed")
+    where = ", on disk" if place == "disk" else ""
+    return Check("memory", "ok", f"{size(free)} free; {ring} per seed{where}")
 
 
 def check_disk(folder: Path, state_dim: int, action_dim: int, layout: Layout | None) -> Check:

@@ -25,6 +25,7 @@ from td3.errors import RunStopped, UserError, first_line, nearest
 from td3.observations import (
     Layout,
     Observation,
+    channel_axis,
     describe,
     flatten,
     has_images,
@@ -226,7 +227,7 @@ def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, A
     asked = {
         "action_repeat": (config.action_repeat > 1, wrappers.RepeatAction, config.action_repeat),
         "pixels": (
-            config.pixels and not has_images(observation_layout(env.observation_space, config.id)),
+            config.pixels and not observes_images(env, config.id),
             wrappers.AddRenderObservation,
             True,
         ),
@@ -235,6 +236,11 @@ def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, A
     }
     for name, (wanted, wrapper, argument) in asked.items():
         if wanted:
+            if name in ("grey", "resize") and channel_axis(env.observation_space.shape or ()) == 0:
+                raise UserError(
+                    f"environment.{name} needs channels behind height and width, but {config.id} "
+                    f"has them before: {env.observation_space.shape}; move them in a wrapper."
+                )
             try:
                 env = wrapper(env, argument)
             except gym.error.DependencyNotInstalled as error:
@@ -246,6 +252,13 @@ def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, A
                     f"environment.{name} does not fit {config.id}: {first_line(error)}."
                 ) from error
     return env
+
+
+def observes_images(env: gym.Env[Any, Any], env_id: str) -> bool:
+    try:
+        return has_images(observation_layout(env.observation_space, env_id))
+    except UserError:  # nothing that td3 could see: a picture will do
+        return False
 
 
 def stacking(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, Any]:

@@ -9,6 +9,7 @@ import copy
 import math
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,6 +80,8 @@ class FrameReplay(ReplayBuffer):
             on_disk(self.file, shape) if self.file else torch.zeros(shape, dtype=torch.uint8, **own)
         )
         self.numbers = torch.zeros(self.agents, self.room, numbers, dtype=self.dtype, **own)
+        self.sources = np.zeros((self.agents, self.capacity), dtype=np.int64)
+        """The first of `ends`, for the host."""
         where: dict[str, Any] = {"dtype": torch.int64, **own}
         self.ends = torch.zeros(self.agents, self.capacity, 2, **where)
         """The observations where a transition's state and next state end."""
@@ -88,60 +91,81 @@ class FrameReplay(ReplayBuffer):
     def store(self, transitions: Transitions, state_dim: int, action_dim: int) -> None:
         if self.rows is None:
             self.allocate(state_dim, action_dim)
-        assert self.rows is not None
-        rows = transitions.rows
-        before, after = (
-            torch.from_numpy(rows[:, start : start + state_dim]) for start in (0, state_dim)
-        )
-        rest = torch.from_numpy(rows[:, 2 * state_dim :])
+        rows, step = transitions.rows, Step()
+        before, after = rows[:, :state_dim], rows[:, state_dim : 2 * state_dim]
         for index, agent in enumerate(transitions.owners.tolist()):
             key = agent, int(transitions.environments[index])
             if transitions.begins[index] or key not in self.at:
-                self.at[key] = self.write_stack(agent, before[index])
+                self.at[key] = self.note_stack(step, agent, before[index])
             source = self.at[key]
-            target = self.write(agent, after[index, -self.single_dim :], source)
-            place = int(self.added[agent] % self.capacity)
-            self.rows[agent, place] = rest[index].to(self.rows)
-            self.ends[agent, place] = torch.tensor([source, target])
-            self.links[agent, source % self.room, 1] = int(self.added[agent])
+            target = self.note(step, agent, after[index, -self.single_dim :], source)
+            number = int(self.added[agent])
+            step.transitions.append(agent * self.capacity + number % self.capacity)
+            step.ends.append((source, target))
+            step.starts.append((agent * self.room + source % self.room, number))
+            self.sources[agent, number % self.capacity] = source
             self.added[agent] += 1
             self.at[key] = target
+        self.write(step, rows[:, 2 * state_dim :])
+        for agent in set(transitions.owners.tolist()):
             self.forget(agent)
 
-    def write_stack(self, agent: int, state: Tensor) -> int:
-        """Store a state's observations as an episode's beginning; returns the last."""
-        singles = state.view(self.stack, self.single_dim)
+    def note_stack(self, step: "Step", agent: int, state: NDArray[np.float32]) -> int:
+        """A state's observations as an episode's beginning; returns the last."""
+        singles = state.reshape(self.stack, self.single_dim)
         # As a rule all are the first one, repeated.
         fresh = 0
-        while fresh < self.stack - 1 and torch.equal(singles[fresh], singles[fresh + 1]):
+        while fresh < self.stack - 1 and (singles[fresh] == singles[fresh + 1]).all():
             fresh += 1
-        last = self.write(agent, singles[fresh], None)
+        last = self.note(step, agent, singles[fresh], None)
         for single in singles[fresh + 1 :]:
-            last = self.write(agent, single, last)
+            last = self.note(step, agent, single, last)
         return last
 
-    def write(self, agent: int, single: Tensor, before: int | None) -> int:
-        """Store one observation; returns its number."""
+    def note(
+        self, step: "Step", agent: int, single: NDArray[np.float32], before: int | None
+    ) -> int:
+        """One observation that is to be written; returns its number."""
         number = int(self.written[agent])
-        place = number % self.room
-        image = number_of = 0
-        for part in self.parts:
-            values = single[part.start : part.start + part.size]
-            if part.image:
-                self.images[agent, place, image : image + part.size] = values.to(torch.uint8)
-                image += part.size
-            else:
-                self.numbers[agent, place, number_of : number_of + part.size] = values
-                number_of += part.size
-        self.links[agent, place] = torch.tensor([number if before is None else before, -1])
+        step.observations.append(agent * self.room + number % self.room)
+        step.singles.append(single)
+        step.links.append((number if before is None else before, -1))
         self.written[agent] += 1
         return number
+
+    def write(self, step: "Step", rest: NDArray[np.float32]) -> None:
+        """Everything of a step at once; on a GPU without waiting for it."""
+        assert self.rows is not None
+        singles = np.stack(step.singles)
+        images, numbers = (
+            [singles[:, p.start : p.start + p.size] for p in self.parts if bool(p.image) == image]
+            for image in (True, False)
+        )
+        observations = self.sent(np.array(step.observations))
+        for table, found, kind in ((self.images, images, np.uint8), (self.numbers, numbers, None)):
+            if found:
+                values = np.concatenate(found, axis=1).astype(kind or singles.dtype)
+                table.flatten(0, 1).index_copy_(0, observations, self.sent(values).to(table.dtype))
+        self.links.flatten(0, 1).index_copy_(0, observations, self.sent(np.array(step.links)))
+        starts = self.sent(np.array(step.starts))
+        self.links.flatten(0, 1)[:, 1].index_copy_(0, starts[:, 0], starts[:, 1])
+        places = self.sent(np.array(step.transitions))
+        self.ends.flatten(0, 1).index_copy_(0, places, self.sent(np.array(step.ends)))
+        given = self.sent(np.ascontiguousarray(rest)).to(self.dtype)
+        self.rows.flatten(0, 1).index_copy_(0, places, given)
+
+    def sent(self, array: NDArray[Any]) -> Tensor:
+        """On the ring's device."""
+        tensor = torch.from_numpy(array)
+        if self.device.type == "cpu":
+            return tensor
+        return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def forget(self, agent: int) -> None:
         """Leave out transitions whose observations, or which themselves, are overwritten."""
         alive = int(self.written[agent]) - self.room + self.reach
         first = max(int(self.oldest[agent]), int(self.added[agent]) - self.capacity)
-        while first < self.added[agent] and self.ends[agent, first % self.capacity, 0] < alive:
+        while first < self.added[agent] and self.sources[agent, first % self.capacity] < alive:
             first += 1
         self.oldest[agent] = first
 
@@ -157,7 +181,7 @@ class FrameReplay(ReplayBuffer):
         drawn = np.zeros((self.agents, batch_size, 5), dtype=np.int64)
         for agent, stream in enumerate(self.streams):
             uniform = stream.random(batch_size)
-            drawn[agent, :, 0] = self.oldest[agent] + uniform * self.sizes[agent]
+            drawn[agent, :, 0] = self.oldest[agent] + (uniform * self.sizes[agent]).astype(int)
             if self.random_shift:
                 most = self.random_shift
                 drawn[agent, :, 1:] = stream.integers(-most, most + 1, (batch_size, 4))
@@ -237,7 +261,9 @@ class FrameReplay(ReplayBuffer):
         own = slice(agent, agent + 1)
         one.agents, one.streams = 1, self.streams[own]
         one.discount = self.discount[own]
-        for name in ("added", "written", "oldest", "rows", "images", "numbers", "ends", "links"):
+        for name in (
+            "added", "written", "oldest", "rows", "images", "numbers", "ends", "links", "sources",
+        ):  # fmt: skip
             setattr(one, name, getattr(self, name)[own])
         return one
 
@@ -249,6 +275,11 @@ class FrameReplay(ReplayBuffer):
             "images": (self.images, self.written), "numbers": (self.numbers, self.written),
             "links": (self.links, self.written),
         }  # fmt: skip
+
+    def erase(self, agent: int) -> None:
+        if self.rows is not None:
+            for table in (self.rows, self.images, self.numbers):
+                table[agent] = 0
 
     def clear(self) -> None:
         for counts in (self.added, self.written, self.oldest):
@@ -275,8 +306,22 @@ class FrameReplay(ReplayBuffer):
         for agent, (first, stop) in enumerate(zip(self.oldest, self.added, strict=True)):
             numbers = torch.arange(int(first), int(stop), device=self.device)
             sources = self.ends[agent, numbers % self.capacity, 0]
+            self.sources[agent] = self.ends[agent, :, 0].cpu().numpy()
             self.links[agent, :, 1] = -1
             self.links[agent, sources % self.room, 1] = numbers
+
+
+@dataclass
+class Step:
+    """What is to be written of one step: places in the flattened tables, and what goes there."""
+
+    observations: list[int] = field(default_factory=list)
+    singles: list[NDArray[np.float32]] = field(default_factory=list)
+    links: list[tuple[int, int]] = field(default_factory=list)
+    transitions: list[int] = field(default_factory=list)
+    ends: list[tuple[int, int]] = field(default_factory=list)
+    starts: list[tuple[int, int]] = field(default_factory=list)
+    """An observation's place, and the transition that starts there."""
 
 
 class Taken(NamedTuple):

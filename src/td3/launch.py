@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import torch
 
 from td3 import run as runs
-from td3.config import Config, check, from_dict, load_recipe
+from td3.checks import check
+from td3.config import Config, from_dict, load_recipe
 from td3.cores import usable_cores
 from td3.environments import Environment, Task
 from td3.errors import RunBusy, RunStopped, UserError

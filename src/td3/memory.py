@@ -4,9 +4,10 @@ import itertools
 from pathlib import Path
 
 from td3.config import Config
+from td3.encoder import channels_first
 from td3.errors import UserError
-from td3.frames import observation_bytes, observations_for, reach_of
-from td3.observations import Layout, has_images, parts_of, unstacked
+from td3.frames import observation_bytes, observations_for, reach_of, widths_of
+from td3.observations import Layout, has_images, layout_size, parts_of, unstacked
 from td3.replay import row_width
 
 SHARE = 0.9  # of what is free; the rest is for the simulators and the networks
@@ -31,6 +32,14 @@ def ring_bytes(
     return config.agents * (room * observation_bytes(layout) + transitions)
 
 
+def image_bytes(config: Config, layout: Layout | None) -> int:
+    """What of the rings may lie on disk."""
+    if layout is None or not has_images(layout):
+        return 0
+    room = observations_for(config.loop.replay_size, reach_of(layout, config.environment.count))
+    return config.agents * room * widths_of(parts_of(unstacked(layout)[1]))[0]
+
+
 def available_bytes() -> int | None:
     """Memory that can be had without swapping: the machine's, or the container's if less."""
     found = []
@@ -50,22 +59,24 @@ def network_bytes(
     config: Config, state_dim: int, action_dim: int, layout: Layout | None = None
 ) -> int:
     """About what networks, their targets and moments, and a batch on its way through them take."""
-    own, activations = config.agent, 0
+    own, activations, weights = config.agent, 0, 0
     if layout and has_images(layout):
         stack, single = unstacked(layout)
-        pixels = sum(part.size for part in parts_of(single) if part.image)
-        activations = (stack + sum(own.channels) // 4) * pixels  # half as high and wide
-        state_dim = own.features + stack * (layout_numbers(single) - pixels)
+        images = [part for part in parts_of(single) if part.image]
+        activations = 2 * state_dim  # state and next state
+        for part in images:
+            _, height, width = channels_first(part.image or ())
+            area = height * width // 4  # of each channel, after a stride of 2
+            activations += 3 * sum(own.channels) * area
+            weights += own.channels[-1] * area * own.features
+        numbers = layout_size(single) - sum(part.size for part in images)
+        state_dim = len(images) * own.features + stack * numbers
     widths = [state_dim + action_dim, *own.hidden_sizes, action_dim]
-    weights = sum(m * n for m, n in itertools.pairwise(widths))
+    weights += sum(m * n for m, n in itertools.pairwise(widths))
     # Three networks, each with target, gradient and two moments; a few passes over a batch.
     return 4 * config.agents * (
-        3 * 5 * weights + own.batch_size * (10 * sum(widths) + 4 * activations)
+        3 * 5 * weights + own.batch_size * (10 * sum(widths) + activations)
     )  # fmt: skip
-
-
-def layout_numbers(single: Layout) -> int:
-    return sum(part.size for part in parts_of(single))
 
 
 def check_memory(
@@ -84,7 +95,8 @@ def check_memory(
         return config.device
     if free is None or needed <= SHARE * free:
         return "cpu"
-    if layout and has_images(layout):
+    images = image_bytes(config, layout)
+    if images and needed - images <= SHARE * free:
         return "disk"
     fitting = int(SHARE * free / needed * config.loop.replay_size)
     smaller = f"--loop.replay-size {fitting} or " if fitting else ""

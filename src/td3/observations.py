@@ -18,12 +18,13 @@ Observation = NDArray[np.float32]
 Layout = dict[str, Any]
 
 SMALLEST_SIDE = 16  # of an array of floats that is taken for an image
+IMAGE_BOUNDS = ((0, 1), (-1, 1), (0, 255))  # of such an array
 
 
 def observation_layout(space: spaces.Space[Any], env_id: str) -> Layout:
     """How to lay an observation out as one flat vector, or why that cannot be."""
     match space:
-        case spaces.Box(shape=shape) if is_image(space):
+        case spaces.Box() if is_image(space):
             return image_layout(space, env_id)
         case spaces.Box(shape=shape) if 0 not in shape:
             return {"box": list(shape)}
@@ -42,18 +43,19 @@ def observation_layout(space: spaces.Space[Any], env_id: str) -> Layout:
 
 
 def is_image(space: spaces.Box) -> bool:
-    """Bytes in two dimensions or more, or floats between two bounds in a large enough array."""
+    """Bytes in two dimensions or more, or a large enough array of floats bounded as images are."""
     if space.dtype == np.uint8:
         return sum(side > 1 for side in space.shape) >= 2
     sides = sorted(space.shape, reverse=True)
     large = len(sides) in (2, 3) and sides[1] >= SMALLEST_SIDE
-    return large and np.issubdtype(space.dtype, np.floating) and bounded_alike(space)
+    return large and np.issubdtype(space.dtype, np.floating) and bounds_of(space) in IMAGE_BOUNDS
 
 
-def bounded_alike(space: spaces.Box) -> bool:
-    low, high = space.low.min(), space.high.max()
+def bounds_of(space: spaces.Box) -> tuple[float, float] | None:
+    """The bounds, if they are the same everywhere."""
+    low, high = float(space.low.min()), float(space.high.max())
     same = (space.low == low).all() and (space.high == high).all()
-    return bool(same and np.isfinite(low) and np.isfinite(high) and low < high)
+    return (low, high) if same else None
 
 
 def image_layout(space: spaces.Box, env_id: str) -> Layout:
@@ -62,15 +64,15 @@ def image_layout(space: spaces.Box, env_id: str) -> Layout:
             f"{env_id} observes images of {len(space.shape)} dimensions {space.shape}; give height "
             "and width, and channels before or behind them (environment.frame_stack stacks)."
         )
-    layout: Layout = {"image": list(space.shape)}
-    if space.dtype != np.uint8:  # what is stored is bytes, so 0…255 between its bounds
-        layout |= {"low": float(space.low.min()), "high": float(space.high.max())}
-    return layout
+    bounds = bounds_of(space) or (0, 255)
+    if bounds == (0, 255) or bounds[0] == bounds[1]:
+        return {"image": list(space.shape)}
+    return {"image": list(space.shape), "low": bounds[0], "high": bounds[1]}
 
 
 def channel_axis(image: Sequence[int]) -> int | None:
     """Which side of an image is its channels: the shorter of first and last; None: it is grey."""
-    if len(image) == 2:
+    if len(image) != 3:
         return None
     return 2 if image[2] <= image[0] else 0
 
@@ -109,11 +111,7 @@ def flatten(layout: Layout, observation: Any) -> Observation:
                 array = np.array(observation, dtype=np.float32)
             return checked_shape(array, shape).reshape(-1)
         case {"image": shape}:
-            array = checked_shape(np.array(observation, dtype=np.float32), shape)
-            if "low" in layout:
-                share = (array - layout["low"]) / (layout["high"] - layout["low"])
-                array = np.rint(255 * np.clip(share, 0, 1), dtype=np.float32)
-            return array.reshape(-1)
+            return pixels(layout, checked_shape(np.asarray(observation), shape)).reshape(-1)
         case {"discrete": count}:
             position = int(observation) - layout["start"]
             if not 0 <= position < count:
@@ -131,7 +129,22 @@ def flatten(layout: Layout, observation: Any) -> Observation:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
 
 
-def checked_shape(array: Observation, shape: list[int]) -> Observation:
+def pixels(layout: Layout, image: NDArray[Any]) -> Observation:
+    """An image as whole numbers from 0 to 255: what is stored is bytes."""
+    array: Observation = image.astype(np.float32)
+    low, high = layout.get("low", 0), layout.get("high", 255)
+    if not np.isfinite(array).all():
+        return array  # to be found and named
+    if array.min() < low or array.max() > high:
+        seen = f"{array.min():g} to {array.max():g}"
+        raise ValueError(f"an image of {seen} instead of {low:g} to {high:g}")
+    if (low, high) == (0, 255) and image.dtype == np.uint8:
+        return array
+    whole: Observation = np.rint((array - low) * (255 / (high - low)), dtype=np.float32)
+    return whole
+
+
+def checked_shape(array: NDArray[Any], shape: list[int]) -> NDArray[Any]:
     if list(array.shape) != shape:
         raise ValueError(f"shape {array.shape} instead of {tuple(shape)}")
     return array

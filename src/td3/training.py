@@ -35,7 +35,8 @@ from td3.workers import Workers
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = (
-    "agent.hidden_sizes", "agent.channels", "agent.features", "loop.replay_size", "seed", "seeds",
+    "agent.hidden_sizes", "agent.channels", "agent.features", "agent.n_step",
+    "loop.replay_size", "seed", "seeds",
 )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from td3.config import VARIABLE, Config, check, from_dict, to_dict
+from td3.checks import check
+from td3.config import VARIABLE, Config, from_dict, to_dict
 from td3.errors import UserError
 from td3.toml import to_toml
 

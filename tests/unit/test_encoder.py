@@ -100,20 +100,22 @@ def test_each_agent_trains_as_it_would_alone() -> None:
 
 
 def test_only_the_critics_loss_shapes_it() -> None:
-    """Updates that differ in nothing but the actor's step leave the same encoder."""
+    """An update with the actor's step leaves the same encoder as one without."""
     layout = layout_of(GREY)
     batch, noise = batch_of(layout, 1)
     found = []
-    for rate in (0.0, 1.0):
+    for updates in (0, 1):  # delayed steps are due, or not
         agent = agents_with(layout, [0])
-        agent.actor_optimizer.param_groups[0]["lr"] = rate
-        before = agent.encoder.flat.detach().clone()  # type: ignore[union-attr]
-        agent.update(batch, noise)
         assert agent.encoder is not None
+        agent.updates[:] = updates
+        before, actor = agent.encoder.flat.detach().clone(), agent.actor.flat.detach().clone()
+        agent.update(batch, noise, tau=0.0)  # the same targets afterwards
         assert not torch.equal(before, agent.encoder.flat)
-        assert agent.encoder.flat.grad is None or not agent.encoder.flat.grad.any()
+        assert torch.equal(actor, agent.actor.flat) == bool(updates)
+        agent.update(batch, noise, tau=0.0)  # with whatever gradient the first has left behind
         found.append(agent.encoder.flat.detach().clone())
-    assert torch.equal(*found)
+    first, other = found
+    assert torch.equal(first, other)
 
 
 def test_its_target_follows_on_delayed_updates() -> None:

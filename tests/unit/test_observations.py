@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from td3.environments import Task
-from td3.errors import UserError
+from td3.errors import RunStopped, UserError
 from td3.observations import (
     channel_axis,
     flatten,
@@ -41,6 +41,7 @@ def layout_of(space: spaces.Space[Any]) -> dict[str, Any]:
         (spaces.Box(-1, 1, (32, 32, 3), np.float64), True),
         (spaces.Box(0, 1, (4, 4), np.float32), False),
         (spaces.Box(-np.inf, np.inf, (32, 32), np.float32), False),
+        (spaces.Box(-1e6, 1e6, (32, 32), np.float32), False),
         (spaces.Box(0, 1, (400,), np.float32), False),
         (spaces.Dict(view=GREY, speed=BOX), True),
         (spaces.Tuple([BOX, spaces.Dict(view=spaces.Tuple([COLOUR]))]), True),
@@ -69,9 +70,37 @@ def test_a_float_image_is_brought_to_bytes_between_its_bounds() -> None:
     space = spaces.Box(-1, 1, (16, 16), np.float32)
     picture = np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16)
     np.testing.assert_array_equal(flatten(layout_of(space), picture), np.arange(256))
-    broken = picture.copy()
-    broken[2, 3] = np.nan
-    assert np.isnan(flatten(layout_of(space), broken)[2 * 16 + 3])
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "said"),
+    [
+        (GREY, 300, "0 to 300 instead of 0 to 255"),
+        (GREY, -3, "-3 to 0 instead of 0 to 255"),
+        (spaces.Box(0, 1, (16, 16), np.float32), 1.5, "0 to 1.5 instead of 0 to 1"),
+    ],
+)
+def test_pixels_outside_their_bounds_are_no_observation(
+    space: spaces.Box, value: float, said: str
+) -> None:
+    picture = np.zeros(space.shape)
+    picture[1, 2] = value
+    with pytest.raises(ValueError, match=said):
+        flatten(layout_of(space), picture)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_what_is_not_finite_stays_so_until_it_is_named(odd: float) -> None:
+    picture = np.zeros((16, 16))
+    picture[2, 3] = odd
+    task = Task.of("Some-v0", spaces.Box(0, 1, (16, 16), np.float32), BOX)
+    with pytest.raises(RunStopped, match=r"non-finite observation .* in dimension 35"):
+        task.observation(picture)
+
+
+def test_bytes_are_scaled_from_the_bounds_they_have() -> None:
+    space = spaces.Box(0, 1, (12, 10), np.uint8)
+    assert flatten(layout_of(space), np.ones((12, 10), np.uint8)).tolist() == [255.0] * 120
 
 
 def test_the_parts_of_a_dictionary() -> None:

@@ -7,7 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from td3.config import Config, EnvironmentConfig, check
+from td3.checks import check
+from td3.config import Config, EnvironmentConfig
 from td3.environments import Environment
 from td3.errors import UserError
 
@@ -81,6 +82,20 @@ def test_an_action_lasts_as_long_as_it_is_repeated() -> None:
 def test_what_does_not_fit_is_said(env_id: str, setting: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         made(env_id, **setting)
+
+
+@pytest.mark.parametrize("setting", [{"resize": 8}, {"grey": True}])
+def test_channels_have_to_lie_behind(setting: dict[str, Any]) -> None:
+    class First(gym.Env[Any, Any]):
+        observation_space = gym.spaces.Box(0, 255, (3, 16, 16), np.uint8)
+        action_space = gym.spaces.Box(-1, 1, (1,))
+
+    gym.register("First-v0", First)
+    try:
+        with pytest.raises(UserError, match="needs channels behind height and width"):
+            made("First-v0", **setting)
+    finally:
+        gym.registry.pop("First-v0")
 
 
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

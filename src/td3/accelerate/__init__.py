@@ -46,7 +46,8 @@ def make_learner(
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
         torch.backends.cudnn.deterministic = True  # or a resumed run would not be exact
         if agent.encoder and precision == "bf16":
-            agent.encoder.use(torch.bfloat16)
+            for encoder in (agent.encoder, agent.encoder_target):
+                encoder.use(torch.bfloat16)
     by_observation = isinstance(replay, FrameReplay)
     on_gpu = agent.device.type == "cuda" and replay.device == agent.device
     if execution == "auto" and isinstance(replay, FrameReplay) and on_gpu:

@@ -28,7 +28,8 @@ from td3.bench import (
     prepare,
     take_note,
 )
-from td3.config import Config, check, to_dict
+from td3.checks import check
+from td3.config import Config, to_dict
 from td3.environments import Environment
 from td3.errors import UserError
 from td3.memory import check_memory
