@@ -75,7 +75,7 @@ def test_with_no_whole_checkpoint_the_reasons_are_named(run: Path, tmp_path: Pat
     shutil.copytree(run, broken)
     for manifest in broken.glob("checkpoints/*/manifest.json"):
         manifest.write_text("{}")
-    with pytest.raises(UserError, match=r"No checkpoint .* is whole: .*200 .*; .*100 .*\.$"):
+    with pytest.raises(UserError, match=r"No checkpoint .* can be used: .*200 .*; .*100 .*\.$"):
         open_newest(broken)
 
 

@@ -120,9 +120,7 @@ def test_the_learner_for_a_gpu_freezes_the_same_member(
     )
     captured = trained(config, tmp_path / "captured")
     assert plain.population.frozen.tolist() == captured.population.frozen.tolist()
-    # An update was already under way when the action was read: the frozen count one less.
-    counts = ["agent/critic_optimizer.count"] if key == RATE else []
-    assert different(tmp_path / "plain", tmp_path / "captured") == counts
+    assert different(tmp_path / "plain", tmp_path / "captured") == []
     assert captured.replay.rows is not None
     assert captured.replay.rows[:2].any()
     assert not captured.replay.rows[2:].any()
