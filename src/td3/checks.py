@@ -67,6 +67,8 @@ def check(config: Config) -> Config:
             f"environment.frame_stack must be at most {MOST_STACKED}, "
             f"not {config.environment.frame_stack}."
         )
+    if config.agent.n_step > MOST_STACKED:
+        raise UserError(f"agent.n_step must be at most {MOST_STACKED}, not {config.agent.n_step}.")
     if config.threads > MOST_THREADS:
         raise UserError(f"threads must be at most {MOST_THREADS}, not {config.threads}.")
     shares = {"agent.discount": config.agent.discount, "agent.tau": config.agent.tau}

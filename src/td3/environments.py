@@ -242,6 +242,8 @@ def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, A
                     f"has them before: {env.observation_space.shape}; move them in a wrapper."
                 )
             try:
+                if name == "pixels":  # it resets, and some cameras remember how that began
+                    env.reset(seed=0)
                 env = wrapper(env, argument)
             except gym.error.DependencyNotInstalled as error:
                 raise UserError(

@@ -125,8 +125,9 @@ def learn(kind: type[Probe], updates: int = 400, steps: int = 300) -> TD3:
     collector = Collector(environments, 1, [streams.explore], 0.0)
     buffer = ReplayBuffer(steps, seed=0)
     for time in range(1, steps + 1):
-        owners, rows, _ = collector.step(collector.random_actions(), time)
-        buffer.add_rows(owners, rows, 1, 1)
+        transitions, _ = collector.step(collector.random_actions(), time)
+        assert transitions is not None
+        buffer.store(transitions, 1, 1)
     environments.close()
     agent = TD3(
         1, 1, hidden_sizes=(32, 32), seed=0, actor_learning_rate=3e-3, critic_learning_rate=1e-2
