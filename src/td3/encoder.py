@@ -119,4 +119,4 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor, **how: Any) -> Tensor:
         x = x.contiguous(memory_format=torch.channels_last)
         weight = weight.squeeze(0).contiguous(memory_format=torch.channels_last)
         return torch.conv2d(x, weight, bias.flatten(), **how)
-    return F.conv2d(x, weight.flatten(0, 1), bias.flatten(), groups=len(weight), **how)
+    return torch.conv2d(x, weight.flatten(0, 1), bias.flatten(), groups=len(weight), **how)

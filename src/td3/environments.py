@@ -5,6 +5,7 @@ in every dimension. Outside of these files nobody knows the simulator's own shap
 """
 
 import contextlib
+import copy
 import ctypes.util
 import functools
 import importlib.util
@@ -135,7 +136,7 @@ class Task:
         """One observation as a flat vector; stops the run if it is not a proper one."""
         try:
             state = flatten(self.layout, observation)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             raise RunStopped(f"{self.id} gave an observation unlike its space: {error}") from error
         if np.count_nonzero(np.isfinite(state)) < state.size:  # a third of the time of all()
             where = int(np.flatnonzero(~np.isfinite(state))[0])
@@ -266,7 +267,9 @@ def observes_images(env: gym.Env[Any, Any], env_id: str) -> bool:
 def stacking(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, Any]:
     if config.frame_stack == 1:
         return env
-    return wrappers.FrameStackObservation(env, config.frame_stack)
+    # The stack keeps what it is given, and some environments use one array again and again.
+    copied = wrappers.TransformObservation(env, copy.deepcopy, env.observation_space)
+    return wrappers.FrameStackObservation(copied, config.frame_stack)
 
 
 def follow(env: gym.Env[Any, Any]) -> None:

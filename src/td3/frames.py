@@ -278,8 +278,9 @@ class FrameReplay(ReplayBuffer):
 
     def erase(self, agent: int) -> None:
         if self.rows is not None:
-            for table in (self.rows, self.images, self.numbers):
-                table[agent] = 0
+            for name in ("rows", "images", "numbers"):  # where they lie may stay
+                table, written = self.tables[name]
+                table[agent, : min(int(written[agent]), table.shape[1])] = 0
 
     def clear(self) -> None:
         for counts in (self.added, self.written, self.oldest):

@@ -133,13 +133,13 @@ def pixels(layout: Layout, image: NDArray[Any]) -> Observation:
     """An image as whole numbers from 0 to 255: what is stored is bytes."""
     array: Observation = image.astype(np.float32)
     low, high = layout.get("low", 0), layout.get("high", 255)
+    if (low, high) == (0, 255) and image.dtype == np.uint8:
+        return array
     if not np.isfinite(array).all():
         return array  # to be found and named
     if array.min() < low or array.max() > high:
         seen = f"{array.min():g} to {array.max():g}"
         raise ValueError(f"an image of {seen} instead of {low:g} to {high:g}")
-    if (low, high) == (0, 255) and image.dtype == np.uint8:
-        return array
     whole: Observation = np.rint((array - low) * (255 / (high - low)), dtype=np.float32)
     return whole
 

@@ -51,6 +51,30 @@ def test_small_grey_and_stacked(grey: bool) -> None:
     env.close()
 
 
+def test_a_stack_of_an_array_that_is_used_again() -> None:
+    class Reused(gym.Env[Any, Any]):
+        observation_space = gym.spaces.Box(0, 99, (1,), np.float32)
+        action_space = gym.spaces.Box(-1, 1, (1,))
+        array = np.zeros(1, dtype=np.float32)
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            self.array[:] = 0
+            return self.array, {}
+
+        def step(self, action: Any) -> Any:
+            self.array += 1
+            return self.array, 0.0, False, False, {}
+
+    gym.register("Reused-v0", Reused)
+    try:
+        env = made("Reused-v0", frame_stack=3)
+        env.reset(seed=0)
+        found = [env.step(np.zeros(1))[0].tolist() for _ in range(3)]
+    finally:
+        gym.registry.pop("Reused-v0")
+    assert found == [[0, 0, 1], [0, 1, 2], [1, 2, 3]]
+
+
 def test_mujoco_draws_in_the_size_that_is_wanted() -> None:
     env = made("HalfCheetah-v5", pixels=True, resize=32)
     assert env.env.render().shape == (32, 32, 3)  # type: ignore[union-attr]
