@@ -16,7 +16,7 @@ from td3.bench import (
     repeats_for,
     take_note,
     time_of,
-)  # fmt: skip
+)
 from td3.checks import check
 from td3.config import Config, EnvironmentConfig
 from td3.errors import UserError
@@ -34,6 +34,8 @@ def bench_images(
     config: Config, action_dim: int, rounds: Rounds, tick: Tick = lambda: None
 ) -> Benchmark:
     """Updates on a full ring of made-up images, in turn with sampling alone."""
+    if action_dim < 1:
+        raise UserError("action-dim must be 1 or more.")
     circumstances = take_note()
     device = prepare(config)
     layout = layout_of(config.environment)

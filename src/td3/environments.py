@@ -33,7 +33,7 @@ from td3.observations import (
     layout_size,
     observation_layout,
     stacked,
-)  # fmt: skip
+)
 
 # id contains → (module that registers it, extra that installs it)
 SIMULATORS = {

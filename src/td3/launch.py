@@ -17,6 +17,7 @@ from td3.cores import usable_cores
 from td3.environments import Environment, Task
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import remove
+from td3.frames import FrameReplay
 from td3.integrations import tracker
 from td3.memory import check_memory
 from td3.metrics import Guarded, Record, Sink
@@ -160,7 +161,7 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             training.on_step = partial(shown.attempt, display.step)
         if len(training.environments.states) > 1:
             tell(training, {"kind": "environments", "message": training.environments.arrangement})
-        if config.device != "cpu":
+        if config.device != "cpu" or isinstance(training.replay, FrameReplay):
             tell(training, {"kind": "environments", "message": f"Replay: {training.rings}"})
         if remark := training.environments.remark:
             tell(training, {"kind": "remark", "message": remark})

@@ -69,6 +69,7 @@ def network_bytes(
             area = height * width // 4  # of each channel, after a stride of 2
             activations += 3 * sum(own.channels) * area
             weights += own.channels[-1] * area * own.features
+            weights += sum(9 * m * n for m, n in itertools.pairwise(own.channels))
         numbers = layout_size(single) - sum(part.size for part in images)
         state_dim = len(images) * own.features + stack * numbers
     widths = [state_dim + action_dim, *own.hidden_sizes, action_dim]
@@ -88,7 +89,8 @@ def check_memory(
     if config.device == "cpu" and free is not None and networks > free:
         raise UserError(
             f"Networks and batches need about {gigabytes(networks)} but only {gigabytes(free)} of "
-            "memory are free; use smaller agent.hidden_sizes, agent.batch_size or fewer agents."
+            "memory are free; use smaller agent.hidden_sizes, agent.batch_size, images or networks "
+            "for them, or fewer agents."
         )
     needed = ring_bytes(config, state_dim, action_dim, layout)
     if config.device.startswith("cuda") and needed <= SHARE * device_bytes(config.device):

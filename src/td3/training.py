@@ -345,6 +345,8 @@ def make_replay(
 ) -> ReplayBuffer:
     """A ring of transitions, or of observations where that is smaller or needed."""
     seeds, size = config.agent_seeds, config.loop.replay_size
+    file = folder / "replay.images"
+    file.unlink(missing_ok=True)  # of a run that was killed
     if not by_observation(config, task.layout):
         return ReplayBuffer(size, seed=seeds, device=place)
     replay = FrameReplay(
@@ -354,7 +356,7 @@ def make_replay(
         n_step=config.agent.n_step,
         discount=population.number("agent.discount"),
         random_shift=config.agent.random_shift,
-        file=folder / "replay.images" if place == "disk" else None,
+        file=file if place == "disk" else None,
         seed=seeds,
         device="cpu" if place == "disk" else place,
     )

@@ -14,6 +14,7 @@ from pretend import pretend_graphs
 from run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
 
 from td3.accelerate.captured import Captured
+from td3.launch import prepared
 
 WALKER = {"environment": {"id": "BipedalWalker-v3"}}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -213,3 +214,37 @@ def test_the_learner_for_a_gpu_comes_to_the_same_numbers_whole_and_in_pieces(
     assert different(tmp_path / "whole", tmp_path / "plain") == []
     assert train_in_pieces(config, tmp_path / "pieces", [37, 205, 206, 431]) == []
     assert different(tmp_path / "whole", tmp_path / "pieces") == []
+
+
+def test_images_on_disk_give_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {**VARIANTS["pictures and numbers"], "loop": {"steps": 300, "replay_size": 20_000}}
+    config = tiny(**own)
+    held, filed = tmp_path / "held", tmp_path / "filed"
+    train_in_pieces(config, held, [])
+    monkeypatch.setattr("td3.memory.available_bytes", lambda: 8_000_000)
+    train_in_pieces(config, filed, [120])
+    assert not (filed / "replay.images").exists()
+    assert different(held, filed) == []
+    said = Heard()
+    with prepared(config, filed, said) as training:
+        assert training.replay.file == filed / "replay.images"  # type: ignore[attr-defined]
+    assert any("on disk" in message for message in said.messages)
+    monkeypatch.undo()
+    (filed / "replay.images").write_bytes(b"left by a run that was killed")
+    with prepared(config, filed, said):
+        assert not (filed / "replay.images").exists()
+
+
+class Heard:
+    """A display that remembers."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def write(self, record: dict[str, Any]) -> None:
+        self.messages.append(str(record.get("message", "")))
+
+    def step(self, step: int) -> None: ...
+    def close(self) -> None: ...
