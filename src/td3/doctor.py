@@ -22,7 +22,7 @@ from td3 import run as runs
 from td3.checks import check
 from td3.config import Config, EnvironmentConfig, load_recipe
 from td3.cores import usable_cores
-from td3.environments import hushed, make, prepare_rendering
+from td3.environments import Task, hushed, make, prepare_rendering
 from td3.errors import UserError, first_line
 from td3.inspection import Check, count, examine, read_spaces, refusal
 from td3.memory import available_bytes, check_memory, gigabytes, ring_bytes
@@ -59,8 +59,8 @@ class Diagnosis:
 
     machine: list[Check]
     environment: list[Check] = field(default_factory=list)
-    recipe: str = "paper"
-    """What a task like this is trained with."""
+    options: str = ""
+    """What a task like this is trained with, as options of td3 train."""
 
     @property
     def checks(self) -> list[Check]:
@@ -86,7 +86,7 @@ def diagnose(
     if task:
         checks += examine(config, env, task, steps, tick)
     env.close()
-    return Diagnosis(machine, checks, usual(task.layout if task else None).recipe)
+    return Diagnosis(machine, checks, options_for(config, task))
 
 
 def made(config: EnvironmentConfig) -> "gym.Env[Any, Any] | Check":
@@ -141,6 +141,19 @@ def check_processor() -> Check:
 def usual(layout: Layout | None) -> Config:
     """The settings that a task like this is trained with."""
     return load_recipe("pixels" if layout and has_images(layout) else "paper")
+
+
+def options_for(config: EnvironmentConfig, task: Task | None) -> str:
+    """Which recipe, and what of it does not fit the task."""
+    if task is None or not has_images(task.layout):
+        return ""
+    own = load_recipe("pixels").environment
+    try:
+        resized = dataclasses.replace(config, pixels=True, resize=config.resize or own.resize)
+        make(resized).close()
+    except UserError:
+        return "--recipe pixels --environment.resize 0"
+    return "--recipe pixels"
 
 
 def check_ring(state_dim: int, action_dim: int, layout: Layout | None) -> Check:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from td3.agent_axis import Layers, Shape
-from td3.observations import Layout, channel_axis, parts_of, unstacked
+from td3.observations import Layout, channel_axis, channels_first, parts_of, unstacked
 from td3.seeding import Stream
 
 KERNEL = 3
@@ -94,14 +94,6 @@ def convolutions(
         inputs = outputs
     flat = inputs * sides[0] * sides[1]
     return len(shapes), [*shapes, ((flat, features), (1, features))]
-
-
-def channels_first(image: Shape) -> Shape:
-    """(channels, height, width)."""
-    axis = channel_axis(image)
-    if axis is None:
-        return (1, *image)
-    return (image[axis], *image[:axis], *image[axis + 1 :])
 
 
 def as_channels(numbers: Tensor, image: Shape) -> Tensor:

@@ -237,11 +237,8 @@ def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, A
     }
     for name, (wanted, wrapper, argument) in asked.items():
         if wanted:
-            if name in ("grey", "resize") and channel_axis(env.observation_space.shape or ()) == 0:
-                raise UserError(
-                    f"environment.{name} needs channels behind height and width, but {config.id} "
-                    f"has them before: {env.observation_space.shape}; move them in a wrapper."
-                )
+            if name in ("grey", "resize"):
+                check_picture(env.observation_space, name, config.id)
             try:
                 if name == "pixels":  # it resets, and some cameras remember how that began
                     env.reset(seed=0)
@@ -255,6 +252,21 @@ def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, A
                     f"environment.{name} does not fit {config.id}: {first_line(error)}."
                 ) from error
     return env
+
+
+def check_picture(space: spaces.Space[Any], option: str, env_id: str) -> None:
+    """Refuse to change what is no picture, or one that Gymnasium's wrappers do not know."""
+    if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
+        seen = f"numbers of shape {space.shape}" if space.shape else describe(space)
+        raise UserError(
+            f"environment.{option} changes a picture, but {env_id} observes {seen}; leave it out, "
+            "or change the picture in a wrapper."
+        )
+    if channel_axis(space.shape) == 0:
+        raise UserError(
+            f"environment.{option} needs channels behind height and width, but {env_id} has them "
+            f"before: {space.shape}; move them in a wrapper."
+        )
 
 
 def observes_images(env: gym.Env[Any, Any], env_id: str) -> bool:

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from td3.errors import UserError
-from td3.observations import Layout, Part, channel_axis, layout_size, parts_of, unstacked
+from td3.observations import (
+    Layout,
+    Part,
+    channel_axis,
+    channels_first,
+    layout_size,
+    parts_of,
+    unstacked,
+)
 from td3.replay import Batch, ReplayBuffer
 from td3.transitions import Transitions
 
@@ -57,6 +65,12 @@ class FrameReplay(ReplayBuffer):
         self.discount = torch.as_tensor(discount, dtype=dtype, device=device).expand(self.agents)
         self.stack, single = unstacked(layout)
         self.parts, self.single_dim = parts_of(single), layout_size(single)
+        for shape in (part.image for part in self.parts if part.image):
+            if random_shift >= min(channels_first(shape)[1:]):
+                raise UserError(
+                    f"agent.random_shift {random_shift} would shift images {shape} out of sight; "
+                    "choose a smaller one."
+                )
         self.reach = reach_of(layout, environments)
         self.room = observations_for(self.capacity, self.reach)
         self.written = np.zeros(self.agents, dtype=np.int64)
@@ -374,8 +388,8 @@ def on_disk(file: Path, shape: tuple[int, ...]) -> Tensor:
 def shifted(images: Tensor, shape: tuple[int, ...], shifts: Tensor) -> Tensor:
     """Images (agents, batch, stack, pixels) moved by (down, right), their edges repeated."""
     axis = channel_axis(shape)
-    height, width = shape[1:] if axis == 0 else shape[:2]
-    beside = shape[2] if axis == 2 else 1  # numbers of one pixel that lie side by side
+    channels, height, width = channels_first(shape)
+    beside = channels if axis == 2 else 1  # numbers of one pixel that lie side by side
     device, (down, right) = images.device, shifts.flatten(0, 1).unbind(-1)
     samples, lines = len(down), images[0, 0].numel() // (width * beside)
     rows = (torch.arange(height, device=device) - down[:, None]).clamp(0, height - 1)

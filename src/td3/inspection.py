@@ -115,7 +115,7 @@ def examine(
             rehearse(seen, (first, second), steps, tick)
             used = check_used(config, first, seen)
         # Whatever a foreign simulator raises is what the user wants to hear about.
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             seen.failure = f"{type(error).__name__}: {first_line(error)}"
         extremes = check_extremes(config, task)
     judged = [check_numbers(seen), extremes, check_time_limit(env, seen)]
@@ -162,7 +162,7 @@ def check_extremes(config: EnvironmentConfig, task: Task) -> Check:
                     raise ValueError("the result is not finite")
                 if outcome.over:
                     trial.reset()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Check(
             "action bounds", "error", f"acting at the bounds fails: {first_line(error)}",
             "Declare an action space that the environment accepts up to its bounds.",

@@ -4,10 +4,9 @@ import itertools
 from pathlib import Path
 
 from td3.config import Config
-from td3.encoder import channels_first
 from td3.errors import UserError
 from td3.frames import observation_bytes, observations_for, reach_of, widths_of
-from td3.observations import Layout, has_images, layout_size, parts_of, unstacked
+from td3.observations import Layout, channels_first, has_images, layout_size, parts_of, unstacked
 from td3.replay import row_width
 
 SHARE = 0.9  # of what is free; the rest is for the simulators and the networks
@@ -85,15 +84,17 @@ def check_memory(
 ) -> str:
     """Where the rings are held: the agents' own device, else cpu, else, if images, disk."""
     free = available_bytes()
+    on_gpu = config.device.startswith("cuda")
+    room = device_bytes(config.device) if on_gpu else free
     networks = network_bytes(config, state_dim, action_dim, layout)
-    if config.device == "cpu" and free is not None and networks > free:
+    if room is not None and networks > room:
         raise UserError(
-            f"Networks and batches need about {gigabytes(networks)} but only {gigabytes(free)} of "
-            "memory are free; use smaller agent.hidden_sizes, agent.batch_size, images or networks "
-            "for them, or fewer agents."
+            f"Networks and batches need about {gigabytes(networks)} but only {gigabytes(room)} of "
+            f"{'GPU ' if on_gpu else ''}memory are free; use smaller agent.hidden_sizes, "
+            "agent.batch_size, images or networks for them, or fewer agents."
         )
     needed = ring_bytes(config, state_dim, action_dim, layout)
-    if config.device.startswith("cuda") and needed <= SHARE * device_bytes(config.device):
+    if on_gpu and room is not None and needed <= SHARE * room:
         return config.device
     if free is None or needed <= SHARE * free:
         return "cpu"

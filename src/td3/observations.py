@@ -32,7 +32,7 @@ def observation_layout(space: spaces.Space[Any], env_id: str) -> Layout:
             return {"discrete": int(space.n), "start": int(space.start)}
         case spaces.MultiBinary():
             return {"box": list(np.zeros(space.n).shape)}
-        case spaces.Dict():
+        case spaces.Dict() if all(isinstance(key, str) for key in space):
             return {"dict": {k: observation_layout(s, env_id) for k, s in space.items()}}
         case spaces.Tuple():
             return {"tuple": [observation_layout(s, env_id) for s in space]}
@@ -75,6 +75,14 @@ def channel_axis(image: Sequence[int]) -> int | None:
     if len(image) != 3:
         return None
     return 2 if image[2] <= image[0] else 0
+
+
+def channels_first(image: tuple[int, ...]) -> tuple[int, ...]:
+    """(channels, height, width)."""
+    axis = channel_axis(image)
+    if axis is None:
+        return (1, *image)
+    return (image[axis], *image[:axis], *image[axis + 1 :])
 
 
 def layout_bounds(layout: Layout, space: spaces.Space[Any]) -> tuple[Observation, Observation]:

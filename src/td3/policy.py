@@ -25,7 +25,7 @@ from td3.errors import UserError, first_line, nearest
 from td3.files import digest, replace_file
 from td3.networks import Actor
 from td3.normalize import Normalizer
-from td3.observations import flatten, has_images, layout_size
+from td3.observations import flatten, has_images, in_words, layout_size
 
 FORMAT = 1
 
@@ -80,6 +80,21 @@ class Policy:
             states = self.encoder(states)
         return self.actor(states)  # type: ignore[no-any-return]
 
+    def check_fits(self, task: Task) -> None:
+        """Refuse a task that changed since the policy was trained."""
+        if task.layout != self.layout:
+            raise UserError(
+                f"{task.id} now observes {in_words(task.layout)}, but {self.name} was trained on "
+                f"{in_words(self.layout)}."
+            )
+        own, found = self.card["action"], action_card(task.bounds)
+        if found != own:
+            parted = [key for key in own if found[key] != own[key]]
+            raise UserError(
+                f"The actions of {task.id} are no longer those that {self.name} was trained on: "
+                f"{', '.join(f'{key} {found[key]}, not {own[key]}' for key in parted)}."
+            )
+
     @property
     def environment(self) -> EnvironmentConfig:
         """The task that it was trained for."""
@@ -90,7 +105,6 @@ def policy_card(
     agent: TD3, task: Task, config: EnvironmentConfig, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a policy file needs besides its weights."""
-    bounds = task.bounds
     return {
         "format": FORMAT,
         "environment": {
@@ -99,17 +113,21 @@ def policy_card(
             **{name: getattr(config, name) for name in WRAPPERS},
         },
         "observation": task.layout,
-        "action": {
-            "low": bounds.low.tolist(),
-            "high": bounds.high.tolist(),
-            "shape": list(bounds.shape),
-            "dtype": bounds.dtype,
-        },
+        "action": action_card(task.bounds),
         "hidden_sizes": list(agent.actor.widths[1:-1]),
         **encoder_facts(agent.encoder),
         "normalize_observations": agent.normalizer is not None,
         "reward_scale": config.reward_scale,
         **facts,
+    }
+
+
+def action_card(bounds: ActionBounds) -> dict[str, Any]:
+    return {
+        "low": bounds.low.tolist(),
+        "high": bounds.high.tolist(),
+        "shape": list(bounds.shape),
+        "dtype": bounds.dtype,
     }
 
 

@@ -42,6 +42,7 @@ def film(
     except OSError as error:
         raise UserError(f"Cannot write to {out.parent}: {error.strerror}.") from error
     environment = rendering(policy.environment)
+    policy.check_fits(environment.task)
     follow(environment.env)
     fps = frames_per_second(environment, policy.environment.action_repeat)
     frames: list[Frame] = []
@@ -84,6 +85,8 @@ def render(environment: Environment) -> Frame:
     except Exception as error:
         reason = first_line(error)
         raise UserError(f"{environment.task.id} cannot be rendered here: {reason}.") from error
+    if isinstance(frame, np.ndarray) and frame.ndim == 2:  # grey
+        frame = frame[..., None].repeat(3, axis=2)
     if not isinstance(frame, np.ndarray) or frame.ndim != 3:
         raise UserError(f"{environment.task.id} gives no picture when rendered as rgb_array.")
     factor = -(-SMALLEST_HEIGHT // len(frame))  # what a network sees is small for us

@@ -14,6 +14,7 @@ from td3.accelerate.captured import Captured
 from td3.checkpoint import newest_checkpoint
 from td3.config import Config
 from td3.errors import RunStopped, UserError
+from td3.frames import FrameReplay
 from td3.launch import prepared, resume, start
 from td3.policy import load_policy
 from td3.replay import ReplayBuffer
@@ -22,6 +23,11 @@ from td3.signals import StopRequest
 from td3.summary import read_run
 from td3.training import Training
 
+PICTURES: dict[str, Any] = {
+    "environment": {"id": "find:Find-v0", "frame_stack": 2},
+    "agent": {"channels": [4, 4], "features": 8, "random_shift": 1, "n_step": 2},
+    "loop": {"steps": 400},
+}
 RATE, SCALE = "agent.critic_learning_rate", "environment.reward_scale"
 
 
@@ -76,6 +82,20 @@ def test_the_others_go_on_as_if_nothing_had_happened(
         assert {event["message"] for event in frozen} == {why}
 
 
+def test_the_others_go_on_with_their_pictures(tmp_path: Path) -> None:
+    sound = trained(population(RATE, 2e-3, **PICTURES), tmp_path / "sound")
+    ill = trained(population(RATE, 1e30, **PICTURES), tmp_path / "ill")
+    assert ill.population.frozen.tolist() == [False, False, True, True]
+    assert isinstance(ill.replay, FrameReplay)
+    assert isinstance(sound.replay, FrameReplay)
+    assert not ill.replay.images[2:].any()
+    for agent in (0, 1):
+        mine, theirs = (run.agent.member(agent).tensors() for run in (sound, ill))
+        assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+        assert torch.equal(sound.replay.images[agent], ill.replay.images[agent])
+        assert records_of(tmp_path / "sound", agent) == records_of(tmp_path / "ill", agent)
+
+
 def test_a_frozen_member_leaves_nothing_that_is_not_finite(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     config = population(RATE, 1e30, environment={"normalize_observations": True})
@@ -93,7 +113,9 @@ def test_a_frozen_member_leaves_nothing_that_is_not_finite(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("stops", [[90], [104], [150, 350]])
-@pytest.mark.parametrize("tables", [{}, {"environment": {"normalize_observations": True}}])
+@pytest.mark.parametrize(
+    "tables", [{}, {"environment": {"normalize_observations": True}}, PICTURES]
+)
 def test_resume_keeps_it_frozen_and_the_others_exact(
     stops: list[int], tables: dict[str, Any], tmp_path: Path
 ) -> None:

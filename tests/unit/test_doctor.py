@@ -1,5 +1,6 @@
 """Environments with one thing wrong each, and what the doctor says about them."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from td3 import doctor
 from td3.cli.doctor import Arguments, run, show
-from td3.config import EnvironmentConfig
+from td3.config import EnvironmentConfig, load_recipe
+from td3.environments import Environment
 from td3.errors import UserError
 from td3.inspection import Check
 
@@ -67,6 +69,11 @@ class Raises(Sound):
         if self.time == 7:
             raise ZeroDivisionError("float division by zero")
         return 1.0
+
+
+class Leaves(Sound):
+    def reward(self, action: Any) -> float:
+        raise SystemExit("licence has expired")
 
 
 class Unbounded(Sound):
@@ -198,6 +205,7 @@ def test_a_sound_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
         (BecomesNan, "stepping", "error", "nan in observation dimension 1 at step 40"),
         (InfiniteReward, "stepping", "error", "reward of inf at step 5"),
         (Raises, "stepping", "error", "ZeroDivisionError: float division by zero"),
+        (Leaves, "stepping", "error", "SystemExit: licence has expired"),
         (Unbounded, "actions", "error", "infinite"),
         (DiscreteActions, "actions", "error", "continuous actions"),
         (Films, "observations", "error", "images"),
@@ -357,6 +365,24 @@ def test_images_are_judged_as_images() -> None:
     )
     assert "dimension 256" in checks["scales"].message  # the number; pixels are all alike
     assert {check.status for check in found.environment} == {"ok"}
-    assert found.recipe == "pixels"
+    assert found.options == "--recipe pixels --environment.resize 0"
     memory = next(check for check in found.machine if check.name == "memory")
     assert "100,000 transitions" in memory.message
+
+
+@pytest.mark.parametrize(
+    ("config", "options"),
+    [
+        (EnvironmentConfig("Pendulum-v1"), ""),
+        (EnvironmentConfig("Pendulum-v1", pixels=True, resize=16, grey=True), "--recipe pixels"),
+        (EnvironmentConfig("CarRacing-v3"), "--recipe pixels"),
+        (EnvironmentConfig("find:Find-v0"), "--recipe pixels --environment.resize 0"),
+    ],
+    ids=lambda given: getattr(given, "id", ""),
+)
+def test_the_recipe_that_is_named_fits(config: EnvironmentConfig, options: str) -> None:
+    assert doctor.options_for(config, Environment(config).task) == options
+    if options:
+        recipe = load_recipe("pixels").environment
+        resize = 0 if options.endswith("resize 0") else recipe.resize
+        Environment(dataclasses.replace(recipe, id=config.id, resize=resize)).reset(seed=0)

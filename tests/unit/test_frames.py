@@ -196,14 +196,14 @@ def test_a_shift_moves_the_picture_and_repeats_its_edge(shape: tuple[int, ...]) 
 
 def test_shifts_are_uniform_and_of_both_states_apart() -> None:
     oracle = Oracle(stack=1, environments=1)
-    ring, state_dim = made(oracle, capacity=10, random_shift=4)
+    ring, state_dim = made(oracle, capacity=10, random_shift=3)
     for _ in range(10):
         ring.store(oracle.step(), state_dim, ACTION)
     shifts = ring.draw(20_000)[0, :, 1:]
     for column in shifts.T:
-        counts = np.bincount(column + 4, minlength=9)
-        assert len(counts) == 9
-        assert abs(counts / 20_000 - 1 / 9).max() < 0.01
+        counts = np.bincount(column + 3, minlength=7)
+        assert len(counts) == 7
+        assert abs(counts / 20_000 - 1 / 7).max() < 0.01
     correlations = np.corrcoef(shifts.T) - np.eye(4)
     assert abs(correlations).max() < 0.05
 
@@ -237,3 +237,10 @@ def test_images_may_lie_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UserError, match=r"needs 0.0 GB on disk.*No space left"):
         on_disk(tmp_path / "more", (10, 10))
     assert not (tmp_path / "more").exists()
+
+
+@pytest.mark.parametrize("shape", [[8, 12, 3], [12, 8], [3, 12, 8]])
+def test_a_shift_leaves_something_of_the_picture(shape: list[int]) -> None:
+    FrameReplay(10, {"image": shape}, random_shift=7)
+    with pytest.raises(UserError, match=r"random_shift 8 would shift images .* out of sight"):
+        FrameReplay(10, {"dict": {"view": {"image": shape}}}, random_shift=8)

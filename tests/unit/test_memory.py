@@ -57,18 +57,21 @@ def test_rings_that_fit_nowhere_are_refused(free: dict[str, float], device: str)
         memory.check_memory(config(device), 17, 6)
 
 
+@pytest.mark.parametrize(("device", "whose"), [("cpu", ""), ("cuda:0", "GPU ")])
 @pytest.mark.parametrize("sizes", [{"batch_size": 10**9}, {"hidden_sizes": (10**6, 10**6)}])
 def test_networks_and_batches_that_cannot_fit_are_refused(
-    free: dict[str, float], sizes: dict[str, Any]
+    free: dict[str, float], sizes: dict[str, Any], device: str, whose: str
 ) -> None:
-    small = dataclasses.replace(config("cpu"), seeds=1)
-    assert memory.check_memory(small, 17, 6) == "cpu"
+    small = dataclasses.replace(config(device), seeds=1)
+    assert memory.check_memory(small, 17, 6) == device
     large = dataclasses.replace(small, agent=dataclasses.replace(small.agent, **sizes))
-    with pytest.raises(UserError, match=r"Networks and batches need .* are free; use smaller"):
+    said = rf"Networks and batches need .* GB of {whose}memory are free; use smaller"
+    with pytest.raises(UserError, match=said):
         memory.check_memory(large, 17, 6)
 
 
 def test_no_advice_that_cannot_be_followed(free: dict[str, float]) -> None:
+    free["gpu"] = 1e7  # networks fit, rings do not
     many = dataclasses.replace(config("cuda"), seeds=10**9)
     with pytest.raises(UserError, match=r"are free; use fewer agents\.$"):
         memory.check_memory(many, 17, 6)

@@ -144,6 +144,7 @@ def test_bounds_lie_where_the_observation_does() -> None:
         spaces.MultiDiscrete([2, 3]),
         spaces.OneOf([BOX, GREY]),
         spaces.Box(0, 255, (4, 84, 84, 3), np.uint8),
+        spaces.Dict({1: BOX, 2: BOX}),  # a policy's card, which is JSON, would make them texts
     ],
     ids=lambda space: type(space).__name__,
 )

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 import td3
 from td3.config import EnvironmentConfig
-from td3.environments import Environment
+from td3.environments import Environment, Task
 from td3.errors import UserError
 from td3.policy import policy_card, policy_tensors, save_policy
 
@@ -98,3 +98,17 @@ def test_a_broken_card_is_one_sentence(saved: tuple[td3.TD3, Path], card: str) -
     with pytest.raises(UserError) as caught:
         td3.load_policy(run)
     assert "\n" not in str(caught.value)
+
+
+def test_a_task_that_changed_is_refused(saved: tuple[td3.TD3, Path]) -> None:
+    _, run = saved
+    policy = td3.load_policy(run)
+    policy.check_fits(Environment(policy.environment).task)
+    seen, actions = gym.spaces.Box(-1, 1, (3,)), gym.spaces.Box(-2, 2, (1,))
+    wider, faster = gym.spaces.Box(-1, 1, (4,)), gym.spaces.Box(-3, 2, (1,))
+    for spaces, said in (
+        ((wider, actions), "Pendulum-v1 now observes 4 numbers, but agent-0 was trained on 3 num"),
+        ((seen, faster), r"actions of Pendulum-v1 are no longer .*: low \[-3.0\], not \[-2.0\]"),
+    ):
+        with pytest.raises(UserError, match=said):
+            policy.check_fits(Task.of("Pendulum-v1", *spaces))

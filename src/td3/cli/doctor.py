@@ -120,8 +120,8 @@ def verdict(diagnosis: "Diagnosis", env_id: str) -> str:
         return f"{MARKS['error']} {errors} to mend{besides}."
     if warnings:
         return f"{MARKS['warning']} Ready to train; {warnings} to know about."
-    recipe = "" if diagnosis.recipe == "paper" else f" --recipe {diagnosis.recipe}"
-    return f"{MARKS['ok']} Ready to train" + (f": td3 train {env_id}{recipe}" if env_id else ".")
+    command = f": td3 train {env_id} {diagnosis.options}".rstrip() if env_id else "."
+    return f"{MARKS['ok']} Ready to train{command}"
 
 
 def listing(checks: "list[Check]") -> "RenderableType":

@@ -58,12 +58,16 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
     from rich.console import Console
     from rich.progress import track
 
+    from td3.environments import Environment
     from td3.evaluation import episode_seeds, evaluate
 
     seeds = episode_seeds(arguments.seed, arguments.episodes)
     console = Console(stderr=True)
     rows = []
     for policy in policies:
+        tried = Environment(policy.environment)
+        tried.close()
+        policy.check_fits(tried.task)
         parts = [
             evaluate(policy.act, policy.environment, [[seed]])
             for seed in track(
