@@ -236,6 +236,8 @@ def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, A
         "resize": (config.resize, wrappers.ResizeObservation, (config.resize, config.resize)),
     }
     for name, (wanted, wrapper, argument) in asked.items():
+        if name == "resize" and (env.observation_space.shape or ())[:2] == argument:
+            continue  # drawn so
         if wanted:
             if name in ("grey", "resize"):
                 check_picture(env.observation_space, name, config.id)

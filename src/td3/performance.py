@@ -15,7 +15,7 @@ from td3.toml import read_toml
 Report = dict[str, Any]
 BEGIN = "<!-- made by 'td3 bench report' from benchmarks/results; change those, not this -->"
 END = "<!-- end of what 'td3 bench report' made -->"
-KINDS = ("peers", "throughput", "update", "scaling", "environments")
+KINDS = ("peers", "throughput", "update", "images", "scaling", "environments")
 FRESH = f"# Performance\n\n{BEGIN}\n{END}\n"
 
 
@@ -73,6 +73,7 @@ def made(reports: dict[str, Report], anchors: dict[str, Any]) -> str:
         "peers": peers,
         "throughput": throughput,
         "update": update,
+        "images": lambda found: images(found, anchors),
         "scaling": scaling,
     }
     parts = []
@@ -128,6 +129,26 @@ def update(reports: dict[str, Report]) -> str:
     ]
     header = ["", "where", "what", "agent-updates/s", "ms per update", "its matrix products, ms"]
     return "## The update alone\n\n" + table([*header, "update ÷ products", "GFLOP/s"], rows)
+
+
+def images(reports: dict[str, Report], anchors: dict[str, Any]) -> str:
+    """Ours and what others publish, in one table."""
+    keys = ("updates_per_second", "frames_per_second_at_most", "sample_over_update")
+    rows = []
+    for name, report in reports.items():
+        settings, figures = report["settings"], report["figures"]
+        shape = " × ".join(map(str, settings["image"]))
+        what = f"{settings['frame_stack']} stacked images {shape}, {sizes(report)}"
+        on_gpu = str(settings["device"]).startswith("cuda")
+        where = place(report) + (f", {settings['precision']}" if on_gpu else "")
+        rows.append([f"`{name}`", where, what, *(spread(figures[key]) for key in keys)])
+    for other in anchors.get("images", []):
+        speeds = [f"{other[key]:,}" for key in ("updates_per_second", "frames_per_second")]
+        rows.append(
+            [f"{other['name']}, {other['source']}", other["where"], other["what"], *speeds, ""]
+        )
+    header = ["", "where", "what", "updates/s", "frames/s, at most", "sampling ÷ update"]
+    return "## States that are images\n\n" + table(header, rows)
 
 
 def scaling(reports: dict[str, Report]) -> str:
