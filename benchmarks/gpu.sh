@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Everything that is shown of td3 on a GPU: benchmarks/gpu.sh FOLDER [tests] [update] [train] [scaling]
+# Everything that is shown of td3 on a GPU:
+#   benchmarks/gpu.sh FOLDER [tests] [update] [train] [scaling] [images] [pixels]
 # Logs and results are written into FOLDER; results that are to be kept go to benchmarks/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -33,6 +34,31 @@ train() {
 
 scaling() {
   "${td3[@]}" bench scaling --rounds 3 --seconds 0.3 --out "$folder/scaling-$name.json"
+}
+
+images() {
+  for precision in tf32 bf16; do
+    "${td3[@]}" bench images --recipe pixels --precision $precision --rounds 5 --seconds 1 \
+      --out "$folder/images-$name-$precision.json"
+  done
+}
+
+pixels() { # cheetah-run and CarRacing from pixels, side by side, for TD3_MINUTES; again: on from there
+  learn cheetah-run-pixels dm_control/cheetah-run-v0 &
+  learn car-racing-pixels CarRacing-v3 --environment.resize 0 --environment.action-repeat 4 &
+  wait
+}
+
+learn() { # RUN TASK OPTIONS: what is kept of the run goes to FOLDER/RUN
+  run=runs/$1 kept=$folder/$1
+  if [ -d "$run" ]; then
+    command=(resume "$run")
+  else
+    command=(train "$2" --recipe pixels --precision bf16 --environment.count 8 --run "$run" "${@:3}")
+  fi
+  timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" "${command[@]}" --quiet
+  mkdir -p "$kept"
+  cp "$run"/{config.toml,metrics.jsonl,events.jsonl} "$run"/policy/agent-0.safetensors "$kept"
 }
 
 mkdir -p "$folder"

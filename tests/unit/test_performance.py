@@ -1,6 +1,7 @@
 """docs/performance.md is what the stored results say."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,11 @@ def results(tmp_path: Path) -> Path:
     (folder / "workers-gpu.json").write_text(
         stored("workers", figures={"steps_per_second": figure(4321)})
     )
+    keys = ("updates_per_second", "frames_per_second_at_most", "sample_over_update")
+    picture = {"image": [84, 84, 3], "frame_stack": 3, "precision": "bf16"}
+    (folder / "images-gpu.json").write_text(
+        stored("images", settings=picture, figures={key: figure(400) for key in keys})
+    )
     for name in ("update-cpu", "throughput-cpu"):
         shutil.copy(RESULTS / f"{name}.json", folder)
     return folder
@@ -92,7 +98,10 @@ def test_every_kind_of_result_has_its_place(results: Path, tmp_path: Path) -> No
     assert "| steps per second | 4,321 (4,321 – 4,321) 1/s |" in text
     assert "a GPU" in text
     assert "| LeanRL, compile and CUDA graphs | H100 | 937 | published by its authors |" in text
-    assert text.count("\n| `") == 2 + 5
+    ours, theirs = re.findall(r"\| .* 3 stacked images 84 × 84 × 3, .*", text)
+    assert ours.startswith("| `images-gpu` | a GPU, bf16 | 3 stacked")
+    assert theirs.startswith("| DrQ-v2, published by its authors")
+    assert text.count("\n| `") == 3 + 6
 
 
 def test_words_outside_the_marks_are_kept(results: Path, tmp_path: Path) -> None:
