@@ -8,37 +8,15 @@ from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from td3.config import in_words
+from td3.intervals import mean_interval
 from td3.summary import Floats, RunSummary, Steps
 
 XAxis = Literal["steps", "hours"]
 
 # Settings in which runs may differ and still be one experiment.
 NOT_LEARNING = {"loop.steps", "loop.log_every"}
-
-
-def bootstrap_interval(
-    values: ArrayLike, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> tuple[Floats, Floats]:
-    """Percentile bootstrap interval (low, high) for the mean over the first axis, the seeds.
-
-    `values` is seeds × times (or seeds alone). One seed says nothing about other seeds: both ends
-    are then its own value. With fewer than about five seeds the interval is too narrow.
-    """
-    array = np.asarray(values, dtype=np.float64)
-    seeds = len(array)
-    if seeds == 0:
-        raise ValueError("an interval needs at least one seed")
-    if seeds == 1:
-        return array[0], array[0]
-    # How often each seed is drawn: a product with these needs no (resamples, seeds, times) array.
-    counts = np.random.default_rng(seed).multinomial(seeds, [1 / seeds] * seeds, size=resamples)
-    means = (counts / seeds) @ array
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(means, [tail, 100 - tail], axis=0)
-    return low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,5 +135,5 @@ def _curve(environment: str, label: str, lines: Sequence[SeedLine]) -> Curve:
     mean = low = high = np.empty(0)
     if len(steps):
         mean = values.mean(axis=0)
-        low, high = bootstrap_interval(values)
+        low, high = mean_interval(values)
     return Curve(environment, label, tuple(lines), steps, values, mean, low, high)

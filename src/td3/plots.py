@@ -13,6 +13,7 @@ import numpy as np
 
 from td3.curves import Curve, XAxis, align, curves, labels
 from td3.errors import UserError
+from td3.intervals import standard_errors
 from td3.summary import Floats, RunSummary, Steps
 
 if TYPE_CHECKING:
@@ -140,8 +141,18 @@ def _draw_panel(
         panel.fill_between(at, curve.low, curve.high, color=colour, alpha=faint, linewidth=0)
         marker = "o" if len(at) < 4 else ""
         panel.plot(at, curve.mean, **styles[curve.label], linewidth=1.8, marker=marker, zorder=3)
+    _keep_lines_large(panel)
     panel.set_xlabel(unit)
     _number_axes(panel, short_x=x == "steps")
+
+
+def _keep_lines_large(panel: Axes) -> None:
+    """Cut off a band that is many times as wide as the lines are apart: that of two seeds is."""
+    drawn = np.concatenate([line.get_ydata() for line in panel.lines])
+    low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
+    bottom, top = panel.get_ylim()
+    if high > low:
+        panel.set_ylim(max(bottom, 1.5 * low - 0.5 * high), min(top, 1.5 * high - 0.5 * low))
 
 
 def _thin(panel: Axes, x: Floats | Steps, values: Floats, colour: str, lines: int) -> None:
@@ -194,7 +205,8 @@ def _read_reference(path: Path, environments: Sequence[str]) -> dict[str, Floats
     try:
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                error = 1.96 * float(row["std_return"]) / float(row["seeds"]) ** 0.5
+                seeds = int(row["seeds"])
+                error = standard_errors(0.95, seeds) * float(row["std_return"]) / seeds**0.5
                 point = (float(row["step"]), float(row["mean_return"]), error)
                 tables.setdefault(row["env"], []).append(point)
     except OSError as error:

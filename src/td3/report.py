@@ -13,7 +13,8 @@ from string import Template
 from typing import Any
 from urllib.parse import quote
 
-from td3.curves import Curve, SeedLine, bootstrap_interval, curves
+from td3.curves import Curve, SeedLine, curves
+from td3.intervals import mean_interval
 from td3.plots import plot, plot_training
 from td3.summary import Evaluations, Floats, Record, RunSummary, read_run, read_runs
 
@@ -21,7 +22,6 @@ __all__ = [
     "Curve",
     "Evaluations",
     "RunSummary",
-    "bootstrap_interval",
     "curves",
     "plot",
     "plot_training",
@@ -114,7 +114,7 @@ def _group_row(curve: Curve) -> Record:
 
 
 def _over_seeds(name: str, values: Floats) -> Record:
-    low, high = bootstrap_interval(values)
+    low, high = mean_interval(values)
     spread = {"low": float(low), "high": float(high), "std": float(values.std())}
     return {name: float(values.mean())} | {f"{name}_{key}": spread[key] for key in spread}
 
@@ -277,7 +277,7 @@ def _curve_blocks(runs: Sequence[RunSummary], stem: Path) -> list[Block]:
     else:
         blocks.append(Lines(["No evaluations yet."]))
     explained = (
-        "Returns are means over the episodes of an evaluation; in brackets, the 95 % bootstrap "
+        "Returns are means over the episodes of an evaluation; in brackets, Student's 95 % "
         "interval of the mean over seeds. Steps and steps/s are those of one seed. A group with a "
         "seed that diverged is measured up to where that one was last evaluated."
     )

@@ -1,0 +1,69 @@
+"""How far results over a few seeds can be trusted: means, interquartile means, comparisons."""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+RESAMPLES = 2000
+
+
+def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    """Student's interval (low, high) for the mean over the first axis, the seeds.
+
+    `values` is seeds × times (or seeds alone). It keeps its promise with few seeds too, where
+    resampling them would be too sure. One seed says nothing about others: both ends are its value.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    seeds = len(array)
+    if seeds == 0:
+        raise ValueError("an interval needs at least one seed")
+    if seeds == 1:
+        return array[0], array[0]
+    error = standard_errors(confidence, seeds) * array.std(axis=0, ddof=1) / seeds**0.5
+    return array.mean(axis=0) - error, array.mean(axis=0) + error
+
+
+@functools.cache
+def standard_errors(confidence: float, seeds: int) -> float:
+    """How many standard errors to either side of a mean over so many seeds are needed."""
+    # With t = √freedom · tan(angle), Student's density becomes cos(angle) ** (freedom - 1).
+    freedom, angles = seeds - 1, np.linspace(0, np.pi / 2, 200_001)
+    density = np.cos(angles) ** (freedom - 1)
+    within = np.cumsum(density[1:] + density[:-1])
+    angle = np.interp(confidence, within / within[-1], angles[1:])
+    return float(freedom**0.5 * np.tan(angle))
+
+
+def interquartile_mean(values: ArrayLike) -> float:
+    """The mean without the lowest and the highest quarter; a value at a quarter's edge counts in
+    part."""
+    array = np.sort(np.asarray(values, dtype=np.float64), axis=None)
+    edges = np.linspace(0, 1, len(array) + 1)
+    weights = np.diff(np.clip(edges, 0.25, 0.75))
+    return float(array @ weights / weights.sum())
+
+
+def bootstrap(
+    statistic: Callable[[list[Floats]], float],
+    groups: Sequence[Floats],
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Percentile interval of a statistic of several groups of seeds, each resampled by itself."""
+    stream = np.random.default_rng(seed)
+    found = [
+        statistic([group[stream.integers(len(group), size=len(group))] for group in groups])
+        for _ in range(RESAMPLES)
+    ]
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(found, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike) -> float:
+    """How probably a seed of ours does better than one of theirs; equal ones count half."""
+    one, other = np.asarray(ours)[:, None], np.asarray(theirs)[None]
+    return float((one > other).mean() + (one == other).mean() / 2)

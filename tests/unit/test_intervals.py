@@ -1,0 +1,63 @@
+"""Intervals keep their promise, also with few seeds."""
+
+import numpy as np
+import pytest
+
+from td3.intervals import (
+    bootstrap,
+    interquartile_mean,
+    mean_interval,
+    probability_of_improvement,
+    standard_errors,
+)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "known"), [(2, 12.7062), (3, 4.30265), (10, 2.26216), (31, 2.04227), (1001, 1.96234)]
+)
+def test_students_numbers_are_those_of_the_table(seeds: int, known: float) -> None:
+    assert standard_errors(0.95, seeds) == pytest.approx(known, rel=1e-5)
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 10])
+def test_the_true_mean_lies_inside_as_often_as_promised(seeds: int) -> None:
+    drawn = np.random.default_rng(0).normal(5.0, 2.0, (seeds, 20_000))
+    low, high = mean_interval(drawn)
+    assert ((low < 5.0) & (high > 5.0)).mean() == pytest.approx(0.95, abs=0.006)
+
+
+def test_times_are_treated_alike_and_one_seed_has_none() -> None:
+    column = np.arange(6.0)
+    low, high = mean_interval(np.stack([column, column], axis=1))
+    assert low[0] == low[1] < column.mean() < high[0] == high[1]
+    np.testing.assert_array_equal(mean_interval(column), [low[0], high[0]])
+    assert mean_interval([3.0]) == (3.0, 3.0)
+    with pytest.raises(ValueError, match="at least one seed"):
+        mean_interval([])
+
+
+def test_the_interquartile_mean_leaves_out_half() -> None:
+    assert interquartile_mean([100.0, 2.0, 3.0, -50.0]) == 2.5
+    assert interquartile_mean([7.0]) == 7.0
+    assert interquartile_mean([0.0, 1.0, 5.0]) == pytest.approx((0.0 / 12 + 1 / 3 + 5 / 12) * 2)
+    many = np.random.default_rng(1).normal(size=(100, 70))
+    assert interquartile_mean(many) == pytest.approx(float(np.median(many)), abs=0.05)
+
+
+def test_each_group_is_resampled_by_itself() -> None:
+    """Groups far apart do not add to the width: between them nothing is drawn."""
+    stream = np.random.default_rng(2)
+    groups = [stream.normal(centre, 1.0, 40) for centre in (0.0, 1000.0)]
+    low, high = bootstrap(lambda found: float(np.mean([g.mean() for g in found])), groups)
+    error = 1.96 * (2 / 40) ** 0.5 / 2
+    centre = np.mean([group.mean() for group in groups])
+    assert low == pytest.approx(centre - error, abs=0.06)
+    assert high == pytest.approx(centre + error, abs=0.06)
+    same = bootstrap(lambda found: float(found[0].mean()), groups)
+    assert same == bootstrap(lambda found: float(found[0].mean()), groups)
+
+
+def test_improvement_counts_pairs() -> None:
+    assert probability_of_improvement([3.0, 4.0], [1.0, 2.0]) == 1.0
+    assert probability_of_improvement([1.0, 2.0], [1.0, 2.0]) == 0.5
+    assert probability_of_improvement([1.0, 2.5], [2.0]) == 0.5
