@@ -1,37 +1,32 @@
 """docs/performance.md: the stored results of 'td3 bench' as one page.
 
-The tables stand between two marks and are made from the JSON files in benchmarks/results; what is
-written outside the marks is kept.
+The tables are made from the JSON files in benchmarks/results.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from td3.errors import UserError
+from td3.pages import number, renew, table
 from td3.toml import read_toml
 
 Report = dict[str, Any]
-BEGIN = "<!-- made by 'td3 bench report' from benchmarks/results; change those, not this -->"
-END = "<!-- end of what 'td3 bench report' made -->"
 KINDS = ("peers", "throughput", "update", "images", "scaling", "environments")
-FRESH = f"# Performance\n\n{BEGIN}\n{END}\n"
 
 
 def write_page(results: Path, page: Path) -> list[Path]:
     """Bring the page up to date, and the figure beside it; returns what was written."""
     reports = read_results(results)
-    text = page.read_text(encoding="utf-8") if page.is_file() else FRESH
     anchors = read_toml(results.parent / "reference" / "speed.toml")
     written = []
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
         if scaling := list(of_kind(reports, "scaling").values()):
             from td3.scaling_plot import plot_scaling
 
             written += plot_scaling(scaling, page.parent / "media" / "scaling")
-        page.write_text(renewed(text, reports, anchors), encoding="utf-8")
+        renew(page, "Performance", made(reports, anchors))
     except OSError as error:
         raise UserError(f"Cannot write {page}: {error.strerror}.") from error
     return [page, *written]
@@ -57,15 +52,6 @@ def read_results(folder: Path) -> dict[str, Report]:
 
 def of_kind(reports: dict[str, Report], kind: str) -> dict[str, Report]:
     return {name: report for name, report in reports.items() if report["benchmark"] == kind}
-
-
-def renewed(text: str, reports: dict[str, Report], anchors: dict[str, Any]) -> str:
-    """The page with new tables and the old words."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise UserError(f"The page has lost its marks; put back the lines {BEGIN} and {END}.")
-    return f"{before}{BEGIN}\n\n{made(reports, anchors)}\n\n{END}{after}"
 
 
 def made(reports: dict[str, Report], anchors: dict[str, Any]) -> str:
@@ -257,14 +243,3 @@ def length(report: Report) -> str:
 def spread(figure: dict[str, Any]) -> str:
     lower, upper = number(figure["lower_quartile"]), number(figure["upper_quartile"])
     return f"{number(figure['median'])} ({lower} – {upper})"
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
-
-    return "\n".join(line(cells) for cells in [header, ["---"] * len(header), *rows])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +11,7 @@ import numpy as np
 
 from td3.curves import Curve, XAxis, align, curves, labels
 from td3.errors import UserError
-from td3.intervals import standard_errors
+from td3.reference import Reference, matching, read_reference
 from td3.summary import Floats, RunSummary, Steps
 
 if TYPE_CHECKING:
@@ -73,11 +71,11 @@ def plot(
         names = ", ".join(str(run.folder) for run in runs)
         raise UserError(f"Nothing to plot: there are no evaluations yet in {names}.")
     environments = list(dict.fromkeys(curve.environment for curve in shown))
-    references: dict[str, Floats] = {}
+    references: dict[str, Reference] = {}
     if reference is not None:
         if x == "hours":
             raise UserError("A reference has steps but no hours: leave out one of the two.")
-        references = _read_reference(reference, environments)
+        references = _references(reference, environments)
     styles = _styles(curve.label for curve in shown)
     columns = 2 if len(environments) == 4 else min(len(environments), 3)
     rows = -(-len(environments) // columns)
@@ -116,7 +114,7 @@ def _draw_panel(
     shown: Sequence[Curve],
     styles: dict[str, dict[str, Any]],
     x: XAxis,
-    reference: Floats | None,
+    reference: Reference | None,
 ) -> None:
     scale, unit = 1.0, "environment steps"
     ends = [line.x(x)[-1] for curve in shown for line in curve.lines if len(line.steps)]
@@ -125,9 +123,10 @@ def _draw_panel(
         unit = f"wall time ({unit})"
     if reference is not None:
         # Beyond our own steps it would only squeeze our curves into a corner.
-        steps, mean, error = reference[:, reference[0] <= max(ends)]
-        panel.fill_between(steps, mean - error, mean + error, color="0.5", alpha=0.12, linewidth=0)
-        panel.plot(steps, mean, **REFERENCE)
+        seen = reference.until(max(ends))
+        low, high = seen.mean - seen.error, seen.mean + seen.error
+        panel.fill_between(seen.steps, low, high, color="0.5", alpha=0.12, linewidth=0)
+        panel.plot(seen.steps, seen.mean, **REFERENCE)
     for curve in shown:
         colour, seeds = styles[curve.label]["color"], len(curve.values)
         for line in curve.lines if seeds > 1 else ():
@@ -199,35 +198,14 @@ def _legend_below(
     legend.get_title().set_color("#777777")
 
 
-def _read_reference(path: Path, environments: Sequence[str]) -> dict[str, Floats]:
-    """For each environment found in the file: steps, mean returns, half of a 95 % interval."""
-    tables: dict[str, list[tuple[float, float, float]]] = {}
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                seeds = int(row["seeds"])
-                error = standard_errors(0.95, seeds) * float(row["std_return"]) / seeds**0.5
-                point = (float(row["step"]), float(row["mean_return"]), error)
-                tables.setdefault(row["env"], []).append(point)
-    except OSError as error:
-        raise UserError(f"Cannot read the reference {path}: {error.strerror}.") from error
-    except (csv.Error, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        columns = "env, step, mean_return, std_return, seeds"
-        raise UserError(f"{path} is not a CSV file of numbers with columns {columns}.") from error
-    unversioned = {_unversioned(name): name for name in reversed(tables)}
-    found = {}
-    for environment in environments:
-        name = environment if environment in tables else unversioned.get(_unversioned(environment))
-        if name is not None:
-            found[environment] = np.array(sorted(tables[name])).T
+def _references(path: Path, environments: Sequence[str]) -> dict[str, Reference]:
+    """For each environment found in the file its curve."""
+    known = read_reference(path)
+    found = {task: curve for task in environments if (curve := matching(known, task))}
     if not found:
-        wanted, offered = ", ".join(environments), ", ".join(tables)
+        wanted, offered = ", ".join(environments), ", ".join(known)
         raise UserError(f"{path} has no curve for {wanted}; it has {offered}.")
     return found
-
-
-def _unversioned(environment: str) -> str:
-    return re.sub(r"-v\d+$", "", environment)
 
 
 TRAINING = {

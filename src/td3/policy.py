@@ -36,7 +36,7 @@ class Policy:
     def __init__(
         self, card: Mapping[str, Any], tensors: Mapping[str, Tensor], name: str = "policy"
     ) -> None:
-        self.card, self.name = dict(card), name
+        self.card, self.tensors, self.name = dict(card), dict(tensors), name
         self.layout = card["observation"]
         bounds = card["action"]
         self.bounds = ActionBounds(

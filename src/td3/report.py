@@ -193,19 +193,25 @@ def _cell(row: Record, key: str) -> str:
     if key in ("steps", "best_step", "steps_per_second"):
         return f"{value:,.0f}"
     if key == "wall_seconds":
-        return _duration(value)
+        return duration(value)
     if key not in ("last", "last_ten", "best"):
         return str(value)
     if row["kind"] == "seed":
         return _return(value)
-    return f"{_return(value)} ({_return(row[f'{key}_low'])} to {_return(row[f'{key}_high'])})"
+    return interval_text(row, key)
+
+
+def interval_text(row: Record, key: str) -> str:
+    """A mean over seeds, and its interval."""
+    low, high = (_return(row[f"{key}_{end}"]) for end in ("low", "high"))
+    return f"{_return(row[key])} ({low} to {high})"
 
 
 def _return(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -248,7 +254,7 @@ def _headline(run: RunSummary) -> str:
         seeds += f" × {len(run.evaluations) // count} settings = {len(run.evaluations)} agents"
     parts = [f"{run.name}: {run.status}", f"{done:,}{of} steps", seeds, f"recipe {run.recipe}"]
     if run.wall_seconds is not None:
-        parts.append(_duration(run.wall_seconds))
+        parts.append(duration(run.wall_seconds))
     parts += [f"agent {agent} diverged at step {step:,}" for agent, step in run.frozen.items()]
     if run.damaged:
         parts.append(f"{run.damaged} unreadable lines of metrics.jsonl left out")

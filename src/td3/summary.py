@@ -5,6 +5,7 @@ Works on a run that is still going, was killed, or was copied: it reads files an
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ from td3.run import read_tables
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
 Record = dict[str, Any]
+
+CURVES = "curves.csv"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +154,7 @@ def read_runs(folders: Sequence[Path]) -> list[RunSummary]:
 def read_run(folder: Path) -> RunSummary:
     """Read a run folder, whatever state it is in."""
     config = _read_config(folder)
-    lines, damaged = _read_lines(folder / "metrics.jsonl")
+    lines, damaged = _read_metrics(folder)
     usable = [record for record in lines if _is_metric(record)]
     series = _series(usable)
     asked = from_dict({key: config[key] for key in ("seed", "seeds", "grid") if key in config})
@@ -184,6 +187,25 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if not _is_whole(config.get(key, 1), least):
             raise UserError(f"{path}: {key} must be a whole number of {least} or more.")
     return config
+
+
+def _read_metrics(folder: Path) -> tuple[list[Record], int]:
+    """The records of a run, or, of one that was stored without them, those of its curves."""
+    path = folder / CURVES
+    if (folder / "metrics.jsonl").exists() or not path.exists():
+        return _read_lines(folder / "metrics.jsonl")
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        return [
+            {"kind": "evaluation", **{key: int(row[key]) for key in ("agent", "seed", "step")}}
+            | {key: float(row[key]) for key in ("mean_return", "std_return")}
+            for row in rows
+        ], 0
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    except (csv.Error, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is not a file of curves: {error}.") from error
 
 
 def _read_lines(path: Path) -> tuple[list[Record], int]:

@@ -12,7 +12,8 @@ import tyro
 from td3.cli.bench import Arguments, run
 from td3.config import read_toml
 from td3.errors import UserError
-from td3.performance import BEGIN, END, read_results, renewed, write_page
+from td3.pages import BEGIN, END, renewed
+from td3.performance import made, read_results, write_page
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -25,7 +26,7 @@ def test_the_page_is_up_to_date() -> None:
     reports = read_results(RESULTS)
     assert len(reports) >= 2
     anchors = read_toml(ROOT / "benchmarks" / "reference" / "speed.toml")
-    assert renewed(text, reports, anchors) == text
+    assert renewed(text, made(reports, anchors)) == text
     assert text.count("| `throughput-cpu` |") == 2
 
 

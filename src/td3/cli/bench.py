@@ -50,8 +50,9 @@ class Arguments:
     store and update in a real environment, and where the time goes. environments: a step of 1 to
     32 environments in this process and in workers. peers: the same training with every other
     library that is installed (pip install 'td3[peers]'), in turn, one update per step. scaling:
-    more agents, larger batches, wider layers, more environments. report: the stored results as one
-    page, docs/performance.md. Medians over rounds, with quartiles. Examples:
+    more agents, larger batches, wider layers, more environments. report: the stored results as
+    pages, docs/performance.md and docs/results.md. Medians over rounds, with quartiles. Besides,
+    'td3 bench paper' trains the tasks of the TD3 paper. Examples:
 
     td3 bench update --agents 10
 
@@ -166,10 +167,17 @@ def run(arguments: Arguments) -> int:
 
 
 def report(arguments: Arguments) -> int:
-    """Write the page of the stored results."""
+    """Write the pages of the stored results."""
     from td3.performance import write_page
 
-    for path in write_page(arguments.results, arguments.out or Path("docs/performance.md")):
+    page = arguments.out or Path("docs/performance.md")
+    written = write_page(arguments.results, page)
+    if (arguments.results / "paper").is_dir():
+        from td3.results import write_results
+
+        authors = arguments.results.parent / "reference" / "td3_authors_curves.csv"
+        written += write_results(arguments.results / "paper", authors, page.with_name("results.md"))
+    for path in written:
         print(f"wrote {path}")
     return 0
 

@@ -16,10 +16,14 @@ class Arguments:
     td3 evaluate runs/my-run --episodes 100
 
     td3 evaluate runs/my-run/policy/agent-0.safetensors --json
+
+    td3 evaluate --pretrained HalfCheetah-v5 --episodes 100
     """
 
-    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
     """Run folder, or a policy's .safetensors file."""
+    pretrained: str = ""
+    """Instead of a run: the policy that comes with td3 for this task, e.g. HalfCheetah-v5."""
     episodes: int = 10
     """Episodes per agent."""
     agent: int | None = None
@@ -38,9 +42,12 @@ def run(arguments: Arguments) -> int:
     import torch
 
     from td3.policy import policies_of
+    from td3.pretrained import run_or_pretrained
+
+    source = run_or_pretrained(arguments.folder, arguments.pretrained)
 
     torch.set_num_threads(1)  # one observation at a time: more threads only wait for each other
-    rows = play(policies_of(arguments.folder, arguments.agent), arguments)
+    rows = play(policies_of(source, arguments.agent), arguments)
     returns = [value for row in rows for value in row["returns"]]
     outcome = {
         "environment": rows[0]["environment"],
@@ -84,6 +91,7 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
                 "agent": policy.name,
                 "environment": policy.environment.id,
                 "settings": policy.card.get("settings", {}),
+                "stated": policy.card.get("tested"),
                 "mean_return": statistics.fmean(returns),
                 "std_return": statistics.pstdev(returns),
                 "mean_length": statistics.fmean(int(part.lengths[0, 0]) for part in parts),
@@ -104,4 +112,11 @@ def table(outcome: dict[str, Any]) -> str:
     if len(lines) > 1:
         lines.append(f"{'all':<10} {outcome['mean_return']:>10.2f} ± {outcome['std_return']:<9.2f}")
     per_agent = outcome["episodes"] // len(outcome["agents"])
+    for row in outcome["agents"]:
+        if stated := row["stated"]:
+            low, high = stated["mean_return_low"], stated["mean_return_high"]
+            lines.append(
+                f"{'stated':<10} {stated['mean_return']:>10.2f} over {stated['episodes']} episodes,"
+                f" 95 % interval of the mean {low:.2f} to {high:.2f}"
+            )
     return "\n".join([f"{outcome['environment']}, {per_agent} episodes each", *lines])

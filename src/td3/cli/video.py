@@ -17,10 +17,14 @@ class Arguments:
     td3 video runs/my-run
 
     td3 video runs/my-run --agent 2 --episodes 3 --out walk
+
+    td3 video --pretrained HalfCheetah-v5 --out cheetah
     """
 
-    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
     """Run folder, or a policy's .safetensors file."""
+    pretrained: str = ""
+    """Instead of a run: the policy that comes with td3 for this task, e.g. HalfCheetah-v5."""
     out: Path | None = None
     """Files to write, without the ending; otherwise videos/ in the run."""
     agent: int | None = None
@@ -40,12 +44,15 @@ def run(arguments: Arguments) -> int:
         raise UserError("--episodes and --seconds must be greater than 0.")
     from rich.console import Console
 
+    from td3.pretrained import run_or_pretrained
     from td3.video import film
 
+    source = run_or_pretrained(arguments.folder, arguments.pretrained)
+    out = arguments.out or (Path(arguments.pretrained) if arguments.pretrained else None)
     with Console(stderr=True).status("Filming"):
         paths = film(
-            arguments.folder,
-            arguments.out,
+            source,
+            out,
             agent=arguments.agent,
             episodes=arguments.episodes,
             seconds=arguments.seconds,
