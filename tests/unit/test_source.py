@@ -124,8 +124,9 @@ LAYERS = """
     accelerate
     training
     launch
-    summary curves plots report video
-    bench bench_environments bench_images scaling scaling_plot performance
+    intervals reference summary curves plots report video
+    bench bench_environments bench_images scaling scaling_plot pages performance
+    stored pretrained paper results
     peers rehearsal inspection doctor
     cli
     __main__
@@ -170,7 +171,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 60
+    assert len(found) == len(LAYERS.split()) == 67
     assert all((PACKAGE / name / "__init__.py").is_file() for name in PACKAGES)
 
 
