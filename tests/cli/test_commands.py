@@ -92,9 +92,9 @@ def test_a_grid_trains_reports_and_goes_on(tmp_path: Path) -> None:
     outcome = json.loads(td3("plot", folder, "--json").stdout)
     assert [curve["seeds"] for curve in outcome["curves"]] == [2, 2, 2, 2]
     assert sorted(outcome["runs"][0]["frozen"]) == ["4", "5", "6", "7"]
-    assert (
-        "critic_learning_rate 0.001, tau 0.1" in td3("evaluate", folder, "--episodes", "1").stdout
-    )
+    played = td3("evaluate", folder, "--episodes", "1").stdout.splitlines()
+    assert sum("critic_learning_rate 0.001, tau 0.1" in line for line in played) == 2 + 1
+    assert [line.split()[0] for line in played[-4:]] == ["all"] * 4  # one for each setting
 
 
 @pytest.mark.parametrize(

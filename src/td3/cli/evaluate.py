@@ -45,17 +45,16 @@ def run(arguments: Arguments) -> int:
     from td3.pretrained import run_or_pretrained
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
-
     torch.set_num_threads(1)  # one observation at a time: more threads only wait for each other
     rows = play(policies_of(source, arguments.agent), arguments)
-    returns = [value for row in rows for value in row["returns"]]
     outcome = {
         "environment": rows[0]["environment"],
-        "mean_return": statistics.fmean(returns),
-        "std_return": statistics.pstdev(returns),
-        "episodes": len(returns),
         "seed": arguments.seed,
+        **together(rows),
         "agents": rows,
+        "settings": [
+            {"settings": own[0]["settings"], **together(own)} for own in by_settings(rows)
+        ],
     }
     print(json.dumps(outcome) if arguments.json else table(outcome))
     return 0
@@ -90,6 +89,7 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
             {
                 "agent": policy.name,
                 "environment": policy.environment.id,
+                "step": policy.card.get("step"),
                 "settings": policy.card.get("settings", {}),
                 "stated": policy.card.get("tested"),
                 "mean_return": statistics.fmean(returns),
@@ -101,16 +101,36 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
     return rows
 
 
+def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    returns = [value for row in rows for value in row["returns"]]
+    return {
+        "mean_return": statistics.fmean(returns),
+        "std_return": statistics.pstdev(returns),
+        "episodes": len(returns),
+    }
+
+
+def by_settings(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The agents of a grid that differ in nothing but their seed."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(json.dumps(row["settings"]), []).append(row)
+    return list(groups.values())
+
+
 def table(outcome: dict[str, Any]) -> str:
     from td3.config import in_words
 
-    lines = [
-        f"{row['agent']:<10} {row['mean_return']:>10.2f} ± {row['std_return']:<9.2f}"
-        f" episodes of {row['mean_length']:.0f} steps  {in_words(row['settings'])}".rstrip()
-        for row in outcome["agents"]
-    ]
-    if len(lines) > 1:
-        lines.append(f"{'all':<10} {outcome['mean_return']:>10.2f} ± {outcome['std_return']:<9.2f}")
+    def line(name: str, row: dict[str, Any], more: str) -> str:
+        returns = f"{row['mean_return']:>10.2f} ± {row['std_return']:<9.2f}"
+        return f"{name:<10} {returns} {more}  {in_words(row.get('settings', {}))}".rstrip()
+
+    lines = []
+    for row in outcome["agents"]:
+        when = f", policy of step {row['step']:,}" if row["step"] is not None else ""
+        lines.append(line(row["agent"], row, f"episodes of {row['mean_length']:.0f} steps{when}"))
+    if len(lines) > len(outcome["settings"]):
+        lines += [line("all", own, "") for own in outcome["settings"]]
     per_agent = outcome["episodes"] // len(outcome["agents"])
     for row in outcome["agents"]:
         if stated := row["stated"]:
