@@ -32,7 +32,11 @@ train() {
   "${td3[@]}" bench environments --seconds 0.3 --out "$folder/environments-$name.json"
 }
 
-scaling() {
+scaling() { # every size is compiled first, side by side; what is measured comes from the cache
+  for axis in agents batch width environments; do
+    "${td3[@]}" bench scaling --axes $axis --rounds 1 --seconds 0.01 --json >/dev/null &
+  done
+  wait
   "${td3[@]}" bench scaling --rounds 3 --seconds 0.3 --out "$folder/scaling-$name.json"
 }
 
