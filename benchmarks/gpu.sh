@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that is shown of td3 on a GPU:
-#   benchmarks/gpu.sh FOLDER [tests] [update] [train] [scaling] [images] [pixels]
+#   benchmarks/gpu.sh FOLDER [tests] [update] [train] [scaling] [images] [pixels] [paper] [course]
+# TD3_MINUTES limits what trains for long, TD3_TASKS names some of the paper's tasks.
 # Logs and results are written into FOLDER; results that are to be kept go to benchmarks/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -8,6 +9,7 @@ folder=$1
 name=${TD3_GPU:-h200}
 shift
 td3=(python3 -m td3)
+read -ra tasks <<<"${TD3_TASKS:-}"
 
 tests() { # parity of every way to execute an update, exact resume, fused kernels
   files=$(grep -lr "mark.gpu" tests --include='*.py')
@@ -63,6 +65,20 @@ learn() { # RUN TASK OPTIONS: what is kept of the run goes to FOLDER/RUN
   timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" "${command[@]}" --quiet
   mkdir -p "$kept"
   cp "$run"/{config.toml,metrics.jsonl,events.jsonl} "$run"/policy/agent-0.safetensors "$kept"
+}
+
+paper() { # the paper's tasks, for TD3_MINUTES; again: on from there
+  timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" bench paper --at-once "${TD3_AT_ONCE:-1}" "${tasks[@]}" \
+    --evaluation.every 10000 --results "$folder/paper" --policies "$folder/policies" --json
+}
+
+course() { # PyBullet's walkers, with the walk-throughs' settings and with those of RL Baselines3 Zoo
+  walkers=(AntBulletEnv-v0 HalfCheetahBulletEnv-v0 Walker2DBulletEnv-v0)
+  for recipe in course:500000 bullet:1000000; do
+    "${td3[@]}" bench paper "${walkers[@]}" --recipe "${recipe%:*}" --steps "${recipe#*:}" --seeds 3 \
+      --at-once 3 --evaluation.every 10000 --runs "runs/${recipe%:*}" --results "$folder/${recipe%:*}" \
+      --policies "$folder/${recipe%:*}-policies" --json
+  done
 }
 
 mkdir -p "$folder"

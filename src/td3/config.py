@@ -148,7 +148,7 @@ class Config:
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     recipe: str = ""
-    """Recipe to start from: course, paper, pixels, pixels-quick, quick, or a TOML file."""
+    """Recipe to start from: bullet, course, paper, pixels, pixels-quick, quick, or a TOML file."""
     seed: int = 0
     """Seed of the first agent; the others count up from it."""
     seeds: int = 1

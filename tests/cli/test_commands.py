@@ -210,7 +210,7 @@ def test_plot_and_report(run: Path, tmp_path: Path) -> None:
 
 def test_recipes_are_listed_shown_and_copied(tmp_path: Path) -> None:
     assert set(json.loads(td3("recipes", "--json").stdout)) == {
-        *("course", "paper", "quick", "pixels", "pixels-quick")
+        *("bullet", "course", "paper", "quick", "pixels", "pixels-quick")
     }
     assert "hidden_sizes = [400, 300]" in td3("recipes", "show", "course").stdout
     td3("recipes", "copy", "paper", tmp_path / "mine.toml")

@@ -67,7 +67,7 @@ def test_the_readme_links_to_files_that_exist() -> None:
 
 def test_every_recipe_is_a_valid_configuration() -> None:
     names = recipe_names()
-    assert names == ["course", "paper", "pixels", "pixels-quick", "quick"]
+    assert names == ["bullet", "course", "paper", "pixels", "pixels-quick", "quick"]
     for name in names:
         config = load_recipe(name)
         task = config.environment.id or "Pendulum-v1"

@@ -53,7 +53,7 @@ def list_recipes(as_json: bool) -> int:
     for name in configs:
         lines = recipe_text(name).splitlines()
         comment = " ".join(line.lstrip("# ") for line in lines[: lines.index("")])
-        print(f"{name:<8} {comment}")
+        print(f"{name:<12} {comment}")
     print("\nTry:  td3 recipes show paper   ·   td3 recipes copy paper mine.toml")
     return 0
 
