@@ -69,7 +69,7 @@ learn() { # RUN TASK OPTIONS: what is kept of the run goes to FOLDER/RUN
 
 paper() { # the paper's tasks, for TD3_MINUTES; again: on from there
   timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" bench paper --at-once "${TD3_AT_ONCE:-1}" "${tasks[@]}" \
-    --evaluation.every 10000 --results "$folder/paper" --policies "$folder/policies" --json
+    --evaluation.every 10000 --results "$folder/paper" --json
 }
 
 course() { # PyBullet's walkers, with the walk-throughs' settings and with those of RL Baselines3 Zoo
@@ -77,7 +77,7 @@ course() { # PyBullet's walkers, with the walk-throughs' settings and with those
   for recipe in course:500000 bullet:1000000; do
     "${td3[@]}" bench paper "${walkers[@]}" --recipe "${recipe%:*}" --steps "${recipe#*:}" --seeds 3 \
       --at-once 3 --evaluation.every 10000 --runs "runs/${recipe%:*}" --results "$folder/${recipe%:*}" \
-      --policies "$folder/${recipe%:*}-policies" --json
+      --json
   done
 }
 

@@ -27,7 +27,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[Floats, 
 
 
 @functools.cache
-def standard_errors(confidence: float, seeds: int) -> float:
+def standard_errors(confidence: float, seeds: float) -> float:
     """How many standard errors to either side of a mean over so many seeds are needed."""
     # With t = √freedom · tan(angle), Student's density becomes cos(angle) ** (freedom - 1).
     freedom, angles = seeds - 1, np.linspace(0, np.pi / 2, 200_001)
@@ -35,6 +35,22 @@ def standard_errors(confidence: float, seeds: int) -> float:
     within = np.cumsum(density[1:] + density[:-1])
     angle = np.interp(confidence, within / within[-1], angles[1:])
     return float(freedom**0.5 * np.tan(angle))
+
+
+def difference_interval(
+    ours: ArrayLike, mean: float, std: float, seeds: int, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Welch's interval for the mean of our seeds less that of others, of whom mean and standard
+    deviation are known."""
+    array = np.asarray(ours, dtype=np.float64)
+    errors = array.var(ddof=1) / len(array), std**2 / seeds
+    together = sum(errors)
+    if together == 0:
+        return float(array.mean()) - mean, float(array.mean()) - mean
+    freedom = together**2 / (errors[0] ** 2 / (len(array) - 1) + errors[1] ** 2 / (seeds - 1))
+    reach = standard_errors(confidence, freedom + 1) * together**0.5
+    centre = float(array.mean()) - mean
+    return centre - reach, centre + reach
 
 
 def interquartile_mean(values: ArrayLike) -> float:

@@ -4,6 +4,8 @@ Each task is a run of its own, all seeds at once, in a process of its own. Stopp
 next call goes on from there. What is worth keeping of a finished run is stored in small files.
 """
 
+import ctypes
+import dataclasses
 import json
 import os
 import signal
@@ -11,19 +13,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from td3.checks import check
+from td3.config import Config, changes, load_recipe, to_dict
 from td3.cores import usable_cores
 from td3.errors import UserError
 from td3.evaluation import episode_seeds, evaluate
 from td3.intervals import mean_interval
 from td3.policy import Policy, load_policy, save_policy
-from td3.pretrained import FOLDER
-from td3.run import read_config
+from td3.run import folder_name, read_config
 from td3.signals import StopRequest
 from td3.stored import store_run
 from td3.summary import read_run
@@ -35,72 +39,107 @@ TASKS = (
 BEYOND = ("Humanoid-v5", "Swimmer-v5")  # which others report
 TEST_EPISODES, TEST_SEED = 100, 1_000_000
 POLL_SECONDS = 0.5
+# Where and by whom a run is computed; each machine finds its own.
+NOT_ASKED = ("device", "threads", "environment.id", "environment.vectorization",
+             "environment.workers", "recipe")  # fmt: skip
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to train, and where it goes."""
 
-    tasks: Sequence[str] = TASKS + BEYOND
-    recipe: str = "paper"
-    seeds: int = 10
-    steps: int = 1_000_000
-    evaluation_every: int = 5_000
-    checkpoint_every: int = 100_000
-    device: str = "auto"
+    tasks: Sequence[str]
+    config: Config
+    """Of all tasks, but for the task itself."""
+    recipe: str
+    """What the configuration was made from: a recipe's name or its file."""
+    runs: Path
+    """Run folders, with checkpoints and replay."""
+    results: Path
+    """What is kept of them."""
     at_once: int = 1
     """Tasks that are trained at the same time, each on its share of the cores."""
-    runs: Path = Path("runs/paper")
-    """Run folders, with checkpoints and replay."""
-    results: Path = Path("benchmarks/results/paper")
-    """What is kept of them."""
-    policies: Path = FOLDER
-    """Where the best policy of each task goes."""
 
     def __post_init__(self) -> None:
+        if self.config.grid:
+            raise UserError("The tasks are trained with several seeds, not with a grid.")
         if self.at_once < 1:
             raise UserError(f"at-once must be 1 or more, not {self.at_once}.")
         if self.at_once > usable_cores():
             raise UserError(f"There are {usable_cores()} cores for {self.at_once} tasks at once.")
         for task in self.tasks:
+            check(self.config_of(task))
             self.check_run(task)
+        for folder in (self.runs, self.results):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
+            if not os.access(folder, os.W_OK):
+                raise UserError(f"{folder} cannot be written to.")
 
-    def asked(self) -> dict[str, Any]:
-        """The settings that a run of this plan has, by the names of its flags."""
-        return {
-            "recipe": self.recipe, "seeds": self.seeds, "loop.steps": self.steps,
-            "evaluation.every": self.evaluation_every, "checkpoint.every": self.checkpoint_every,
-        }  # fmt: skip
+    def config_of(self, task: str) -> Config:
+        environment = dataclasses.replace(self.config.environment, id=task)
+        return dataclasses.replace(self.config, environment=environment)
+
+    def run_of(self, task: str) -> Path:
+        return self.runs / folder_name(task)
+
+    def result_of(self, task: str) -> Path:
+        return self.results / folder_name(task)
+
+    def policy_of(self, task: str) -> Path:
+        return self.results / "policies" / f"{folder_name(task)}.safetensors"
+
+    def begun(self, task: str) -> bool:
+        return (self.run_of(task) / "config.toml").is_file()
+
+    def finished(self, task: str) -> bool:
+        return self.begun(task) and read_run(self.run_of(task)).status == "finished"
 
     def check_run(self, task: str) -> None:
         """Refuse to go on with a run that was asked for something else."""
-        folder = self.runs / task
-        if not folder.is_dir():
+        if not self.begun(task):
             return
-        config, _ = read_config(folder)
-        for name, value in self.asked().items():
-            table, _, key = name.rpartition(".")
-            found = getattr(getattr(config, table) if table else config, key)
-            if found != (Path(value).stem if name == "recipe" else value):
+        before, _ = read_config(self.run_of(task))
+        for name, (old, new) in changes(to_dict(before), to_dict(self.config)).items():
+            if name not in NOT_ASKED:
                 raise UserError(
-                    f"{folder} was begun with {name} {found}, not {value}; ask for the same, or "
-                    "name another folder with --runs."
+                    f"{self.run_of(task)} was begun with {name} {old}, not {new}; ask for the same "
+                    "again, or name other folders with --runs and --results."
                 )
-
-    def finished(self, task: str) -> bool:
-        folder = self.runs / task
-        return folder.is_dir() and read_run(folder).status == "finished"
 
     def command(self, task: str) -> list[str]:
         """What trains a task, or goes on with it."""
-        folder = self.runs / task
-        if folder.is_dir():
-            words = ["resume", str(folder)]
-        else:
-            options = self.asked() | {"run": folder, "device": self.device}
-            flags = [(f"--{k.replace('_', '-')}", str(v)) for k, v in options.items()]
-            words = ["train", task, *(word for flag in flags for word in flag)]
-        return [sys.executable, "-m", "td3", *words, "--quiet"]
+        device = [] if self.config.device == "auto" else ["--device", self.config.device]
+        if self.begun(task):
+            return ["resume", str(self.run_of(task)), *device, "--quiet"]
+        config = self.config
+        asked = {
+            "recipe": self.recipe, "seeds": config.seeds, "run": self.run_of(task),
+            "loop.steps": config.loop.steps, "evaluation.every": config.evaluation.every,
+            "checkpoint.every": config.checkpoint.every,
+        }  # fmt: skip
+        flags = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+        return ["train", task, *flags, *device, "--quiet"]
+
+
+def planned(
+    tasks: Sequence[str], recipe: str, seeds: int, steps: int, evaluation_every: int,
+    checkpoint_every: int, device: str, **more: Any,
+) -> Plan:  # fmt: skip
+    """A plan for a recipe with some of its numbers changed."""
+    config = load_recipe(recipe)
+    config = dataclasses.replace(
+        config,
+        seeds=seeds,
+        device=device,
+        loop=dataclasses.replace(config.loop, steps=steps),
+        evaluation=dataclasses.replace(config.evaluation, every=evaluation_every),
+        checkpoint=dataclasses.replace(config.checkpoint, every=checkpoint_every),
+    )
+    return Plan(tuple(dict.fromkeys(tasks or TASKS + BEYOND)), config, recipe, **more)
 
 
 @dataclass
@@ -108,58 +147,99 @@ class Progress:
     """How far the tasks are."""
 
     steps: dict[str, int] = field(default_factory=dict)
+    """Of those that are being trained or were."""
     finished: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     """What a task said when it failed; it can be tried again."""
+    earned: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What the best policy of each finished task earns."""
     stopped: int = 0
     """The exit code, if a signal ended it."""
 
 
 def train_tasks(plan: Plan, tell: Callable[[Progress], None] = lambda progress: None) -> Progress:
     """Train what is not finished yet, and keep what is."""
-    progress = Progress(finished=[task for task in plan.tasks if plan.finished(task)])
-    waiting = [task for task in plan.tasks if task not in progress.finished]
-    shares = cores_for(plan.at_once)
-    running: dict[str, tuple[subprocess.Popen[str], set[int]]] = {}
-    with StopRequest() as stop:
-        while running or (waiting and not stop.requested):
-            while waiting and shares and not stop.requested:
-                task, share = waiting.pop(0), shares.pop()
-                running[task] = begin(plan.command(task)), share
-                os.sched_setaffinity(running[task][0].pid, share)
-            if stop.requested and not progress.stopped:
-                progress.stopped = stop.exit_code
-                for process, _ in running.values():
-                    process.send_signal(signal.SIGTERM)
-            time.sleep(POLL_SECONDS)
-            for task, (process, share) in list(running.items()):
-                progress.steps[task] = last_step(plan.runs / task)
-                if process.poll() is None:
-                    continue
-                running.pop(task)
-                shares.append(share)
-                said = process.communicate()[1].strip().splitlines()
-                if process.returncode == 0:
-                    progress.finished.append(task)
-                elif not progress.stopped:
-                    progress.failed[task] = said[-1] if said else f"exit code {process.returncode}"
-            tell(progress)
-    for task in progress.finished:
-        store_run(plan.runs / task, plan.results / task)
+    progress, kept = Progress(), dict[str, Future[dict[str, Any]]]()
+    waiting, shares = list(plan.tasks), cores_for(plan.at_once)
+    running: dict[str, tuple[subprocess.Popen[bytes], set[int]]] = {}
+    with ThreadPoolExecutor(1) as keeper, StopRequest() as stop:
+
+        def end(task: str) -> None:
+            progress.finished.append(task)
+            kept[task] = keeper.submit(keep, plan, task)
+
+        try:
+            while running or (waiting and not stop.requested):
+                while waiting and shares and not stop.requested:
+                    task = waiting.pop(0)
+                    if plan.finished(task):
+                        end(task)
+                    else:
+                        running[task] = begin(plan, task, shares[-1]), shares.pop()
+                if stop.requested and not progress.stopped:
+                    progress.stopped = stop.exit_code
+                    terminate(running)
+                time.sleep(POLL_SECONDS)
+                for task, (process, share) in list(running.items()):
+                    progress.steps[task] = last_step(plan.run_of(task))
+                    if process.poll() is None:
+                        continue
+                    running.pop(task)
+                    shares.append(share)
+                    if process.returncode == 0:
+                        end(task)
+                    elif not stop.requested:
+                        progress.failed[task] = last_words(plan, task, process.returncode)
+                tell(progress)
+        finally:
+            terminate(running)
+        progress.stopped = stop.exit_code
+        progress.earned = {task: found.result() for task, found in kept.items()}
     return progress
 
 
-def begin(command: list[str]) -> subprocess.Popen[str]:
+def terminate(running: dict[str, tuple[subprocess.Popen[bytes], set[int]]]) -> None:
+    """Ask all to save and leave."""
+    for process, _ in running.values():
+        process.send_signal(signal.SIGTERM)
+
+
+def log_of(plan: Plan, task: str) -> Path:
+    return plan.run_of(task).with_suffix(".log")
+
+
+def begin(plan: Plan, task: str, cores: set[int]) -> "subprocess.Popen[bytes]":
     """In a session of its own: a Ctrl-C is for us, and we pass it on once."""
-    return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    command = [sys.executable, "-c", "from td3.paper import train_one; train_one()"]
+    with log_of(plan, task).open("ab") as log:
+        process = subprocess.Popen(
+            [*command, *plan.command(task)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+    if cores:
+        os.sched_setaffinity(process.pid, cores)
+    return process
+
+
+def train_one() -> None:
+    """In the process of one task: train, and leave in order when the first process is gone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    from td3.cli import main
+
+    sys.exit(main())
+
+
+def last_words(plan: Plan, task: str, code: int) -> str:
+    """Why a task failed."""
+    lines = log_of(plan, task).read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [line for line in lines if line.strip()]
+    return said[-1].removeprefix("td3: ") if said else f"it ended with exit code {code}"
 
 
 def cores_for(parts: int) -> list[set[int]]:
-    """The usable cores in equal shares."""
-    cores = sorted(os.sched_getaffinity(0))
+    """The usable cores in equal shares; empty ones where a process cannot be bound to cores."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
     each = len(cores) // parts
     return [set(cores[each * part : each * (part + 1)]) for part in range(parts)]
 
@@ -180,9 +260,10 @@ def last_step(run: Path) -> int:
     return 0
 
 
-def keep_policy(plan: Plan, task: str) -> dict[str, Any]:
-    """Keep a finished run's best policy, with what it earns on other episodes; returns that."""
-    policy, target = load_policy(plan.runs / task), plan.policies / f"{task}.safetensors"
+def keep(plan: Plan, task: str) -> dict[str, Any]:
+    """Store a finished run, and its best policy with what that earns; returns the latter."""
+    store_run(plan.run_of(task), plan.result_of(task))
+    policy, target = load_policy(plan.run_of(task)), plan.policy_of(task)
     if target.exists():
         known = load_policy(target).card
         if known["sha256"] == policy.card["sha256"] and "tested" in known:
@@ -195,8 +276,8 @@ def keep_policy(plan: Plan, task: str) -> dict[str, Any]:
 def earnings(policy: Policy) -> dict[str, Any]:
     """What a policy earns on episodes that neither trained nor chose it."""
     torch.set_num_threads(1)
-    found = evaluate(policy.act, policy.environment, [episode_seeds(TEST_SEED, TEST_EPISODES)])
-    (returns,) = found.returns
+    seeds = episode_seeds(TEST_SEED, TEST_EPISODES)
+    (returns,) = evaluate(policy.act, policy.environment, [seeds]).returns
     low, high = mean_interval(returns)
     return {
         "episodes": TEST_EPISODES, "seed": TEST_SEED, "mean_return": float(returns.mean()),

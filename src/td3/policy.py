@@ -181,6 +181,8 @@ def load_policy(run: str | Path, agent: int | None = None) -> Policy:
 def policies_of(path: Path, agent: int | None = None) -> list[Policy]:
     """The best policies of all agents of a run, or of one agent."""
     if path.suffix == ".safetensors":
+        if agent is not None:
+            raise UserError(f"{path} is one policy: there is no agent to choose.")
         return [read_policy(path)]
     folder = path / "policy" if (path / "policy").is_dir() else path
     if not folder.is_dir():

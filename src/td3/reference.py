@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from td3.errors import UserError
 from td3.intervals import Floats, standard_errors
@@ -31,8 +32,15 @@ class Reference:
 
     def until(self, step: float) -> "Reference":
         """The part that ends there."""
-        kept = self.steps <= step
-        return Reference(self.name, self.steps[kept], self.mean[kept], self.std[kept], self.seeds)
+        return self.where(self.steps <= step)
+
+    def at(self, steps: ArrayLike) -> "Reference":
+        """The points at these steps, of those that there are."""
+        return self.where(np.isin(self.steps, steps))
+
+    def where(self, kept: NDArray[np.bool_]) -> "Reference":
+        numbers = (self.steps[kept], self.mean[kept], self.std[kept])
+        return Reference(self.name, *numbers, self.seeds)
 
 
 def read_reference(path: Path) -> dict[str, Reference]:
@@ -43,7 +51,7 @@ def read_reference(path: Path) -> dict[str, Reference]:
             for row in csv.DictReader(file):
                 _, *keys = COLUMNS
                 step, mean, std, seeds = (float(row[key]) for key in keys)
-                if seeds < 1:
+                if not 1 <= seeds < float("inf"):
                     raise ValueError("seeds are counted from 1")
                 tables.setdefault(row["env"], []).append((step, mean, std, seeds))
     except OSError as error:

@@ -15,6 +15,7 @@ from td3.intervals import (
     RESAMPLES,
     Floats,
     bootstrap,
+    difference_interval,
     interquartile_mean,
     mean_interval,
     probability_of_improvement,
@@ -22,12 +23,30 @@ from td3.intervals import (
 from td3.pages import number, renew, table
 from td3.paper import BEYOND, TASKS
 from td3.plots import plot
-from td3.reference import Reference, matching, read_reference
+from td3.reference import Reference, matching, read_reference, unversioned
 from td3.report import duration
 from td3.summary import RunSummary, read_run
 
 LAST = 10  # evaluations
 LABEL = "TD3 authors, version 1 of the tasks"
+# Most seeds reach the highest return there is: no normal distribution.
+CEILING = ("InvertedPendulum", "InvertedDoublePendulum")
+
+EXPLAINED = """\
+Returns are means over the episodes of an evaluation without noise; ± is the standard deviation over
+seeds, for the last ten evaluations its mean over them, for ours as for the authors'. "Best mean
+over time" is the paper's statistic; it chooses the best of all evaluations and so flatters. The
+95 % interval is Student's, of the mean over seeds of each seed's last ten evaluations; that of the
+interquartile mean (of the middle half of the seeds) comes from resampling seeds."""
+
+COMPARED = """\
+The difference is ours less the authors' mean over the last ten evaluations, at the same steps, with
+Welch's 95 % interval. Of the authors' seeds only mean and deviation are published: the probability
+that a seed of ours does better in an evaluation takes theirs to be normal, one evaluation at a
+time, and its interval comes from resampling ours and drawing theirs. Where most seeds reach the
+highest return that a task has, they are not, and none is given. A score of 0 is what the authors'
+networks earned untrained, 1 their mean over the last ten evaluations of a million steps; its
+interval comes from resampling the seeds of each task by themselves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,18 +58,36 @@ class Outcome:
     published: Reference | None
 
     @property
-    def authors(self) -> Reference | None:
-        """Over as many steps as ours."""
-        return self.published and self.published.until(float(self.curve.steps[-1]))
-
-    @property
     def task(self) -> str:
         return self.run.environment
 
     @property
+    def window(self) -> Floats:
+        """The last ten evaluations of each seed, seeds × evaluations; before training none."""
+        trained = self.curve.steps > 0
+        return np.asarray(self.curve.values[:, trained][:, -LAST:])
+
+    @property
     def last(self) -> Floats:
         """The mean of each seed's last ten evaluations."""
-        return np.asarray(self.curve.values[:, -LAST:].mean(axis=1))
+        return np.asarray(self.window.mean(axis=1))
+
+    @property
+    def authors(self) -> Reference | None:
+        """Over as many steps as ours; None: there are none."""
+        if self.published is None:
+            return None
+        same = self.published.until(float(self.curve.steps[-1]))
+        return same if len(same.steps) else None
+
+    @property
+    def authors_window(self) -> Reference | None:
+        """At the steps of our last ten evaluations; None: they did not evaluate there."""
+        if self.published is None:
+            return None
+        trained = self.curve.steps[self.curve.steps > 0][-LAST:]
+        same = self.published.at(trained)
+        return same if len(same.steps) == len(trained) else None
 
     def score(self, returns: Floats | float) -> Floats:
         """0: what the authors' networks earned untrained; 1: in the end, over their last ten."""
@@ -58,12 +95,9 @@ class Outcome:
         start, end = self.published.mean[0], self.published.mean[-LAST:].mean()
         return np.asarray((np.asarray(returns) - start) / (end - start))
 
-    def authors_seeds(self, stream: np.random.Generator) -> Floats:
-        """Seeds like theirs, of which only mean and deviation are known, drawn from a normal
-        distribution."""
-        assert self.authors is not None
-        mean, std = self.authors.mean[-LAST:].mean(), self.authors.std[-LAST:].mean()
-        return stream.normal(mean, std, self.authors.seeds)
+    @property
+    def at_a_ceiling(self) -> bool:
+        return unversioned(self.task) in CEILING
 
 
 def write_results(folder: Path, reference: Path, page: Path) -> list[Path]:
@@ -82,18 +116,19 @@ def write_results(folder: Path, reference: Path, page: Path) -> list[Path]:
 
 def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
     """The stored runs, in the order of the paper."""
-    order = [*TASKS, *BEYOND]
-    found = [path.parent for path in folder.glob("*/config.toml")]
-    if not found:
-        raise UserError(f"{folder} holds no results; 'td3 bench paper' makes them.")
+    found = sorted(path.parent for path in folder.glob("*/config.toml"))
     known = read_reference(reference)
     outcomes = []
-    for path in sorted(found, key=lambda path: (path.name not in order, path.name)):
+    for path in found:
         run = read_run(path)
-        (curve,) = curves([run])
-        if len(curve.steps):
-            outcomes.append(Outcome(run, curve, matching(known, run.environment)))
-    ranks = {task: rank for rank, task in enumerate(order)}
+        shown = curves([run])
+        if len(shown) != 1:
+            raise UserError(f"{path} is a grid; here each run is one setting with several seeds.")
+        if (shown[0].steps > 0).any():
+            outcomes.append(Outcome(run, shown[0], matching(known, run.environment)))
+    if not outcomes:
+        raise UserError(f"{folder} holds no results; 'td3 bench paper' makes them.")
+    ranks = {task: rank for rank, task in enumerate([*TASKS, *BEYOND])}
     return sorted(outcomes, key=lambda outcome: ranks.get(outcome.task, len(ranks)))
 
 
@@ -103,6 +138,7 @@ def made(outcomes: Sequence[Outcome]) -> str:
             "![Learning curves](media/results.png)",
             "## Returns",
             returns_table(outcomes),
+            EXPLAINED,
             "## Beside the authors",
             comparison(outcomes),
             "## Circumstances",
@@ -112,91 +148,126 @@ def made(outcomes: Sequence[Outcome]) -> str:
 
 
 def returns_table(outcomes: Sequence[Outcome]) -> str:
-    rows = []
-    for outcome in outcomes:
-        curve, authors = outcome.curve, outcome.authors
-        best = int(curve.mean.argmax())
-        low, high = map(float, mean_interval(outcome.last))
-        middle = interquartile_mean(outcome.last)
-        between = bootstrap(lambda groups: interquartile_mean(groups[0]), [outcome.last])
-        theirs = ["", ""]
-        if authors:
-            top, last = int(authors.mean.argmax()), slice(-LAST, None)
-            theirs = [
-                plus_minus(authors.mean[top], authors.std[top]),
-                plus_minus(authors.mean[last].mean(), authors.std[last].mean()),
-            ]
-        rows.append(
-            [
-                outcome.task, str(len(curve.values)),
-                plus_minus(curve.mean[best], curve.values[:, best].std()), theirs[0],
-                plus_minus(outcome.last.mean(), outcome.last.std()), interval(low, high), theirs[1],
-                f"{number(middle)} ({interval(*between)})",
-            ]
-        )  # fmt: skip
     header = [
         "task", "seeds", "best mean over time", "authors'", "last ten evaluations", "95 % interval",
-        "authors'", "interquartile mean of the last ten",
+        "authors'", "interquartile mean",
     ]  # fmt: skip
-    return table(header, rows)
+    return table(header, [returns_row(outcome) for outcome in outcomes])
+
+
+def returns_row(outcome: Outcome) -> list[str]:
+    curve, authors, window = outcome.curve, outcome.authors, outcome.authors_window
+    best = int(curve.mean.argmax())
+    theirs = ["", ""]
+    if authors:
+        top = int(authors.mean.argmax())
+        theirs[0] = plus_minus(authors.mean[top], authors.std[top])
+    if window:
+        theirs[1] = plus_minus(window.mean.mean(), window.std.mean())
+    lost = sum(line.frozen is not None for line in curve.lines)
+    several = len(outcome.last) > 1
+    middle = number(interquartile_mean(outcome.last))
+    if several:
+        between = bootstrap(lambda groups: interquartile_mean(groups[0]), [outcome.last])
+        middle += f" ({interval(*between)})"
+    return [
+        outcome.task,
+        str(len(curve.values)) + (f", {lost} diverged" if lost else ""),
+        plus_minus(curve.mean[best], curve.values[:, best].std()),
+        theirs[0],
+        plus_minus(outcome.last.mean(), outcome.window.std(axis=0).mean()),
+        interval(*map(float, mean_interval(outcome.last))) if several else "",
+        theirs[1],
+        middle,
+    ]
 
 
 def comparison(outcomes: Sequence[Outcome]) -> str:
-    shared = [outcome for outcome in outcomes if outcome.authors]
+    shared = [
+        outcome for outcome in outcomes if outcome.authors_window and len(outcome.curve.values) > 1
+    ]
     if not shared:
-        return "None of these tasks is in their curves."
-    rows = [[outcome.task, *improvement([outcome]), *aggregate([outcome])] for outcome in shared]
+        return "The authors published no curves of these tasks at these steps."
+    rows = []
+    for outcome in shared:
+        chance = "" if outcome.at_a_ceiling else with_interval(*improvement([outcome]))
+        rows.append([outcome.task, difference(outcome), chance, with_interval(*score([outcome]))])
     if len(shared) > 1:
-        together = [*improvement(shared), *aggregate(shared)]
-        rows.append([f"**all {len(shared)}**", *(f"**{cell}**" for cell in together)])
-    header = ["task", "probability that a seed of ours does better", "score, interquartile mean"]
-    return table(header, rows)
+        free = [outcome for outcome in shared if not outcome.at_a_ceiling]
+        chance = with_interval(*improvement(free)) if free else ""
+        rows.append(["**together**", "", chance, with_interval(*score(shared))])
+    header = ["task", "difference", "probability of improvement", "score, interquartile mean"]
+    return f"{table(header, rows)}\n\n{COMPARED}"
 
 
-def improvement(outcomes: Sequence[Outcome]) -> list[str]:
-    """Mean over tasks, with an interval that knows of both sides' few seeds."""
+def difference(outcome: Outcome) -> str:
+    theirs = outcome.authors_window
+    assert theirs is not None
+    mean, std = float(theirs.mean.mean()), float(theirs.std.mean())
+    low, high = difference_interval(outcome.last, mean, std, theirs.seeds)
+    verdict = "below" if high < 0 else "above" if low > 0 else "no difference shown"
+    return f"{number(float(outcome.last.mean()) - mean)} ({interval(low, high)}): {verdict}"
+
+
+def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
+    """Mean over tasks and evaluations, with an interval that knows of both sides' few seeds."""
     stream = np.random.default_rng(0)
     found = []
     for _ in range(RESAMPLES):
-        pairs = []
+        chances = []
         for outcome in outcomes:
-            chosen = stream.integers(len(outcome.last), size=len(outcome.last))
-            theirs = outcome.authors_seeds(stream)
-            pairs.append(probability_of_improvement(outcome.last[chosen], theirs))
-        found.append(np.mean(pairs))
+            theirs, ours = outcome.authors_window, outcome.window
+            assert theirs is not None
+            chosen = ours[stream.integers(len(ours), size=len(ours))]
+            drawn = stream.normal(theirs.mean, theirs.std, (theirs.seeds, len(theirs.steps)))
+            pairs = zip(chosen.T, drawn.T, strict=True)
+            chances.append(np.mean([probability_of_improvement(*pair) for pair in pairs]))
+        found.append(np.mean(chances))
     low, high = np.percentile(found, [2.5, 97.5])
-    return [f"{np.mean(found):.2f} ({low:.2f} to {high:.2f})"]
+    return float(np.mean(found)), float(low), float(high)
 
 
-def aggregate(outcomes: Sequence[Outcome]) -> list[str]:
+def score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
+    """The interquartile mean over all seeds of all tasks, each task resampled by itself."""
     scores = [outcome.score(outcome.last) for outcome in outcomes]
 
     def middle(groups: Sequence[Floats]) -> float:
         return interquartile_mean(np.concatenate(groups))
 
-    low, high = bootstrap(middle, scores)
-    return [f"{middle(scores):.2f} ({low:.2f} to {high:.2f})"]
+    return middle(scores), *bootstrap(middle, scores)
 
 
 def circumstances(outcomes: Sequence[Outcome]) -> str:
     rows = []
     for outcome in outcomes:
         run, settings = outcome.run, outcome.run.settings
-        machine = settings.get("machine.gpu") or settings.get("machine.processor", "")
-        names = ("python", "torch", "gymnasium", "mujoco")
-        versions = [
-            f"{n} {settings[f'versions.{n}']}" for n in names if f"versions.{n}" in settings
-        ]
+        on_gpu = str(settings.get("device", "cpu")).startswith("cuda")
+        machine = settings.get("machine.gpu" if on_gpu else "machine.processor", "")
+        names = ("python", "torch", "gymnasium", "mujoco", "pybullet")
+        versions = [f"{name} {settings[f'versions.{name}']}" for name in names
+                    if f"versions.{name}" in settings]  # fmt: skip
         every, episodes = settings.get("evaluation.every"), settings.get("evaluation.episodes")
+        commit = str(settings.get("versions.commit", ""))
         rows.append(
             [
                 f"`{run.name}`", run.recipe, f"{outcome.curve.steps[-1]:,}",
                 f"every {every:,}, {episodes} episodes", duration(run.wall_seconds or 0),
-                str(machine), ", ".join(versions), str(settings.get("versions.commit", ""))[:10],
+                f"{machine}, {settings.get('machine.cores', '?')} cores", ", ".join(versions),
+                commit[:10] + (", with changes" if commit.endswith("+") else ""),
             ]
         )  # fmt: skip
     header = ["run", "recipe", "steps", "evaluated", "took", "where", "versions", "commit"]
-    return table(header, rows)
+    total = sum(outcome.run.wall_seconds or 0 for outcome in outcomes)
+    return f"{table(header, rows)}\n\nTogether they took {duration(total)}{at_once(outcomes)}."
+
+
+def at_once(outcomes: Sequence[Outcome]) -> str:
+    """From the first start to the last event, where tasks were trained side by side."""
+    times = [[float(event["time"]) for event in outcome.run.events] for outcome in outcomes]
+    spans = [(min(own), max(own)) for own in times if own]
+    span = max(end for _, end in spans) - min(start for start, _ in spans)
+    worked = sum(end - start for start, end in spans)
+    return f", side by side {duration(span)} from the first start on" if span < worked else ""
 
 
 def plus_minus(mean: float, std: float) -> str:
@@ -205,3 +276,7 @@ def plus_minus(mean: float, std: float) -> str:
 
 def interval(low: float, high: float) -> str:
     return f"{number(low)} to {number(high)}"
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    return f"{value:.2f} ({low:.2f} to {high:.2f})"

@@ -106,7 +106,7 @@ def processor() -> str:
 def create(config: Config, folder: Path | None) -> Path:
     """Make a new run folder with its config.toml; nothing that exists is overwritten."""
     if folder is None:
-        name = f"{config.environment.id.replace('/', '-').replace(':', '-')}-{config.recipe}"
+        name = f"{folder_name(config.environment.id)}-{config.recipe}"
         stamp = time.strftime("%Y%m%d-%H%M%S")
         folder = unused(Path("runs") / f"{name}-seed{config.seed}-{stamp}")
     if (folder / "config.toml").exists():
@@ -122,6 +122,11 @@ def create(config: Config, folder: Path | None) -> Path:
     except OSError as error:
         raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
     return folder
+
+
+def folder_name(env_id: str) -> str:
+    """A task's id as the name of a folder."""
+    return env_id.replace("/", "-").replace(":", "-")
 
 
 def rewrite(folder: Path, config: Config, origin: dict[str, str]) -> None:

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -19,6 +19,12 @@ def shielded(*others: signal.Signals) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def say(text: bytes) -> None:
+    """Past Python's buffers: a handler may interrupt a print, and must not print through them."""
+    with suppress(OSError):  # whoever read it has left
+        os.write(2, text)
 
 
 class StopRequest:
@@ -38,13 +44,12 @@ class StopRequest:
         return 128 + self.signal if self.signal else 0
 
     def notice(self, number: int, frame: FrameType | None) -> None:
-        # os.write: a handler may interrupt a print, and must not print through the same buffer.
         if self.signal:
-            os.write(2, b"\nLeft at once. 'td3 resume' goes on from the last checkpoint.\n")
-            os.write(2, SHOW_CURSOR if os.isatty(2) else b"")
+            say(b"\nLeft at once. 'td3 resume' goes on from the last checkpoint.\n")
+            say(SHOW_CURSOR if os.isatty(2) else b"")
             os._exit(128 + number)
         self.signal = number
-        os.write(2, b"\nStopping: finishing this step and saving. Ctrl-C again leaves at once.\n")
+        say(b"\nStopping: finishing this step and saving. Ctrl-C again leaves at once.\n")
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():

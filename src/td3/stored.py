@@ -6,10 +6,11 @@ Everything that reads runs reads these: instead of metrics.jsonl they have curve
 import csv
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 
 from td3.files import replace_file
-from td3.summary import CURVES, RunSummary, read_run
+from td3.summary import CURVES, Record, RunSummary, read_run
 
 COLUMNS = ("agent", "seed", "step", "mean_return", "std_return")
 PROGRESS_KEPT = 50
@@ -40,8 +41,15 @@ def curves_csv(summary: RunSummary) -> str:
 
 def events_kept(summary: RunSummary) -> str:
     """All that happened, but of the reports of progress only some."""
-    progress = [event for event in summary.events if event.get("event") == "progress"]
-    every = max(1, len(progress) // PROGRESS_KEPT)
-    left_out = [event for number, event in enumerate(progress, start=1) if number % every]
-    kept = [event for event in summary.events if event not in left_out]
+    every = max(1, sum(is_progress(event) for event in summary.events) // PROGRESS_KEPT)
+    kept, seen = [], 0
+    for event, following in pairwise([*summary.events, {}]):
+        seen += is_progress(event)
+        # The last one before a kill says how long was worked until then.
+        if not (is_progress(event) and is_progress(following) and seen % every):
+            kept.append(event)
     return "".join(json.dumps(event) + "\n" for event in kept)
+
+
+def is_progress(event: Record) -> bool:
+    return event.get("event") == "progress"

@@ -1,12 +1,12 @@
 """The paper's tasks: trained in pieces, kept in small files, told on a page."""
 
-import dataclasses
 import json
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,22 @@ import pytest
 
 from td3 import paper, pretrained
 from td3.cli import main
-from td3.errors import UserError
+from td3.errors import RunBusy, UserError
 from td3.pages import BEGIN
-from td3.paper import Plan, cores_for, keep_policy, last_step, train_tasks
+from td3.paper import Plan, cores_for, earnings, keep, last_step, planned, train_tasks
 from td3.policy import load_policy
 from td3.report import read_run, table
-from td3.results import Outcome, read_outcomes, write_results
-from td3.stored import store_run
+from td3.results import (
+    difference,
+    improvement,
+    made,
+    read_outcomes,
+    returns_row,
+    score,
+    write_results,
+)
+from td3.run import locked
+from td3.stored import COLUMNS, store_run
 
 RECIPE = """
 [agent]
@@ -38,29 +47,43 @@ AUTHORS = Path(__file__).parents[2] / "benchmarks/reference/td3_authors_curves.c
 
 
 def plan_in(folder: Path, **changes: Any) -> Plan:
-    (folder / "tiny.toml").write_text(RECIPE)
+    recipe = folder / "tiny.toml"
+    recipe.write_text(RECIPE)
     asked: dict[str, Any] = {
-        "tasks": ("InvertedPendulum-v5", "Pendulum-v1"), "recipe": str(folder / "tiny.toml"),
-        "seeds": 2, "steps": 200, "evaluation_every": 50, "checkpoint_every": 50, "device": "cpu",
-        "runs": folder / "runs", "results": folder / "results", "policies": folder / "policies",
+        "tasks": ("InvertedPendulum-v5", "Pendulum-v1"), "recipe": str(recipe), "seeds": 2,
+        "steps": 200, "evaluation_every": 50, "checkpoint_every": 50, "device": "cpu",
+        "runs": folder / "runs", "results": folder / "results",
     }  # fmt: skip
-    return Plan(**asked | changes)
+    return planned(**asked | changes)
+
+
+def flags(plan: Plan) -> list[str]:
+    """The command that asks for this plan."""
+    words = [
+        *plan.tasks, "--recipe", plan.recipe, "--seeds", plan.config.seeds, "--steps",
+        plan.config.loop.steps, "--evaluation.every", plan.config.evaluation.every,
+        "--checkpoint.every", plan.config.checkpoint.every, "--device", plan.config.device,
+        "--runs", plan.runs, "--results", plan.results,
+    ]  # fmt: skip
+    return ["bench", "paper", *map(str, words)]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    plan = plan_in(tmp_path_factory.mktemp("paper"))
-    seen: list[int] = []
-    progress = train_tasks(plan, lambda progress: seen.append(len(progress.finished)))
-    assert progress.failed == {}
-    assert sorted(progress.finished) == sorted(plan.tasks)
-    assert seen[-1] == 2
-    return plan
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plan]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paper, "TEST_EPISODES", 5)
+        plan = plan_in(tmp_path_factory.mktemp("paper"))
+        seen: list[int] = []
+        progress = train_tasks(plan, lambda progress: seen.append(len(progress.finished)))
+        assert progress.failed == {}
+        assert sorted(progress.finished) == sorted(progress.earned) == sorted(plan.tasks)
+        assert seen[-1] == 2
+        yield plan
 
 
 def test_what_is_kept_says_what_the_run_said(trained: Plan) -> None:
     for task in trained.tasks:
-        run, kept = read_run(trained.runs / task), read_run(trained.results / task)
+        run, kept = read_run(trained.run_of(task)), read_run(trained.result_of(task))
         assert kept.status == "finished"
         assert kept.config == run.config
         assert kept.wall_seconds == run.wall_seconds
@@ -73,7 +96,7 @@ def test_what_is_kept_says_what_the_run_said(trained: Plan) -> None:
         assert [row["last"] for row in table([kept])] == pytest.approx(
             [row["last"] for row in table([run])], rel=1e-6
         )
-        files = {path.name for path in (trained.results / task).iterdir()}
+        files = {path.name for path in trained.result_of(task).iterdir()}
         assert files == {"config.toml", "curves.csv", "events.jsonl"}
 
 
@@ -91,8 +114,8 @@ def test_most_reports_of_progress_are_left_out(trained: Plan, tmp_path: Path) ->
 def test_what_is_finished_is_not_trained_again(
     trained: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(command: list[str]) -> None:
-        raise AssertionError(command)
+    def never(*given: Any) -> None:
+        raise AssertionError(given)
 
     monkeypatch.setattr(paper, "begin", never)
     assert sorted(train_tasks(trained).finished) == sorted(trained.tasks)
@@ -103,36 +126,79 @@ def test_what_is_finished_is_not_trained_again(
     [
         ({"seeds": 3}, "was begun with seeds 2, not 3"),
         ({"steps": 400}, "was begun with loop.steps 200, not 400"),
-        ({"recipe": "paper"}, "was begun with recipe tiny, not paper"),
+        (
+            {"recipe": "paper", "steps": 30_000},
+            r"was begun with agent.hidden_sizes \(8, 8\), not \(256, 256\)",
+        ),
         ({"at_once": 0}, "at-once must be 1 or more"),
         ({"at_once": 10_000}, "cores for 10000 tasks"),
+        ({"steps": 0}, "loop.steps must be greater than 0"),
+        ({"recipe": "papr"}, "No recipe 'papr'. Did you mean 'paper'"),
+        ({"results": Path("/dev/null/results")}, "Cannot write to /dev/null/results"),
     ],
 )
 def test_another_plan_is_refused(trained: Plan, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        dataclasses.replace(trained, **changes)
+        plan_in(trained.runs.parent, **changes)
 
 
-def test_stopped_and_killed_it_goes_on_to_the_same_curves(trained: Plan, tmp_path: Path) -> None:
-    plan = plan_in(tmp_path, tasks=("Pendulum-v1",))
-    words = [
-        *("Pendulum-v1", "--recipe", plan.recipe, "--seeds", "2", "--steps", "200", "--device"),
-        *("cpu", "--evaluation.every", "50", "--checkpoint.every", "50", "--runs", plan.runs),
-        *("--results", plan.results, "--policies", plan.policies),
-    ]  # fmt: skip
-    command = [sys.executable, "-m", "td3", "bench", "paper", *map(str, words)]
-    codes = []
-    for number, after in ((signal.SIGTERM, 40), (signal.SIGINT, 120)):
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        while child.poll() is None and last_step(plan.runs / "Pendulum-v1") < after:
-            time.sleep(0.01)
+def test_zeros_are_refused_not_forgotten(trained: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*flags(trained), "--at-once", "0"]) == 2
+    assert "at-once must be 1 or more" in capsys.readouterr().err
+
+
+def test_a_task_named_twice_is_trained_once(tmp_path: Path) -> None:
+    assert plan_in(tmp_path, tasks=("Pendulum-v1", "Pendulum-v1")).tasks == ("Pendulum-v1",)
+    assert plan_in(tmp_path, tasks=()).tasks == paper.TASKS + paper.BEYOND
+
+
+def test_a_grid_is_refused(tmp_path: Path) -> None:
+    recipe = tmp_path / "grid.toml"
+    recipe.write_text('[grid]\n"agent.tau" = [0.1, 0.2]\n')
+    with pytest.raises(UserError, match="not with a grid"):
+        plan_in(tmp_path, recipe=str(recipe))
+
+
+def test_stopped_and_killed_it_goes_on_to_the_same_curves(tmp_path: Path) -> None:
+    """By a Ctrl-C, by a kill of the first process, whose child then saves, and by one of both."""
+    whole, plan = (
+        plan_in(folder, tasks=("Pendulum-v1",), steps=2000, evaluation_every=1000)
+        for folder in (tmp_path / "whole", tmp_path / "pieces")
+        if folder.mkdir() is None
+    )
+    assert train_tasks(whole).finished == ["Pendulum-v1"]
+    run = plan.run_of("Pendulum-v1")
+    for number, after in ((signal.SIGINT, 300), (signal.SIGKILL, 800)):
+        child = subprocess.Popen(
+            [sys.executable, "-m", "td3", *flags(plan)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        wait_until(lambda after=after: last_step(run) >= after)
         child.send_signal(number)
-        child.communicate()
-        codes.append(child.returncode)
+        assert child.wait() == {signal.SIGINT: 130, signal.SIGKILL: -9}[number]
+        wait_until(lambda: read_run(run).status == "stopped")
+        wait_until(lambda: not busy(run))
     assert train_tasks(plan).finished == ["Pendulum-v1"]
-    curves = [(p.results / "Pendulum-v1" / "curves.csv").read_text() for p in (plan, trained)]
+    curves = [(p.result_of("Pendulum-v1") / "curves.csv").read_text() for p in (plan, whole)]
     assert curves[0] == curves[1]
-    assert set(codes) <= {143, 130, 0}  # 0: it was done before the signal came
+    happened = [event["event"] for event in read_run(run).events]
+    assert happened.count("resume") == 2
+    assert read_run(plan.result_of("Pendulum-v1")).wall_seconds == read_run(run).wall_seconds
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def busy(run: Path) -> bool:
+    try:
+        with locked(run):
+            return False
+    except RunBusy:
+        return True
 
 
 def test_a_task_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
@@ -150,24 +216,23 @@ def test_cores_are_shared_out() -> None:
 
 
 @pytest.fixture
-def shipped(trained: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(paper, "TEST_EPISODES", 5)
-    monkeypatch.setattr(pretrained, "FOLDER", tmp_path)
-    return keep_policy(dataclasses.replace(trained, policies=tmp_path), "Pendulum-v1")
+def shipped(trained: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """As if the policies came with the package."""
+    path = trained.policy_of("Pendulum-v1")
+    monkeypatch.setattr(pretrained, "FOLDER", path.parent)
+    return dict(load_policy(path).card["tested"])
 
 
 def test_the_best_policy_is_tested_on_other_episodes(
-    trained: Plan, shipped: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Plan, shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, kept = (
-        load_policy(trained.runs / "Pendulum-v1"),
-        load_policy(tmp_path / "Pendulum-v1.safetensors"),
-    )
-    assert kept.card["tested"] == shipped
+    own = load_policy(trained.run_of("Pendulum-v1"))
+    kept = load_policy(trained.policy_of("Pendulum-v1"))
     assert kept.card | {"tested": None} == own.card | {"tested": None}
     assert shipped["mean_return_low"] < shipped["mean_return"] < shipped["mean_return_high"]
+    assert earnings(own) == shipped
     monkeypatch.setattr(paper, "evaluate", None)  # what is known is not played again
-    assert keep_policy(dataclasses.replace(trained, policies=tmp_path), "Pendulum-v1") == shipped
+    assert keep(trained, "Pendulum-v1") == shipped
 
 
 def test_evaluate_finds_what_is_stated(
@@ -206,19 +271,74 @@ def test_the_page_tells_all_tasks_in_the_papers_order(trained: Plan, tmp_path: P
     assert BEGIN in text
     first, second = (text.index(f"| {task} | 2 |") for task in trained.tasks)
     assert first < second
-    assert "**all" not in text  # Pendulum is not in the authors' curves
+    assert "published no curves of these tasks at these steps" in text
     assert "every 50, 2 episodes" in text
+    (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no results"):
-        write_results(tmp_path, AUTHORS, page)
+        write_results(tmp_path / "empty", AUTHORS, page)
 
 
-def test_scores_go_from_untrained_to_the_authors_end(trained: Plan) -> None:
-    found = read_outcomes(trained.results, AUTHORS)
-    outcome = next(outcome for outcome in found if outcome.authors)
-    assert isinstance(outcome, Outcome)
-    assert outcome.authors is not None
-    assert outcome.authors.steps.tolist() == [0]  # no longer than ours
-    assert outcome.published is not None
-    untrained, trained_well = outcome.published.mean[0], outcome.published.mean[-10:].mean()
-    scores = outcome.score(np.array([untrained, trained_well]))
-    np.testing.assert_allclose(scores, [0, 1])
+def pretended(folder: Path, task: str, seeds: list[list[float]], every: int = 5000) -> None:
+    """A stored run with these evaluations."""
+    folder = folder / task
+    folder.mkdir(parents=True)
+    tables = f'device = "cpu"\nseeds = {len(seeds)}\n[environment]\nid = "{task}"\n'
+    (folder / "config.toml").write_text(f"{tables}[evaluation]\nevery = {every}\nepisodes = 10\n")
+    lines = [
+        f"{seed},{seed},{every * k},{value},0"
+        for seed, values in enumerate(seeds)
+        for k, value in enumerate(values)
+    ]
+    (folder / "curves.csv").write_text("\n".join([",".join(COLUMNS), *lines]) + "\n")
+    events = [{"time": 100.0, "event": "start", "step": 0}]
+    events += [{"time": 160.0, "event": "finish", "step": every * (len(seeds[0]) - 1)}]
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+
+
+def theirs(path: Path, **tasks: tuple[float, float]) -> Path:
+    """Authors whose curves rise from 0 to a mean, with a deviation, within the first step."""
+    lines = ["env,step,mean_return,std_return,seeds"]
+    for task, (mean, std) in tasks.items():
+        numbers = [0.0, *[mean] * 20]
+        lines += [f"{task}-v1,{5000 * k},{value},{std},10" for k, value in enumerate(numbers)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_the_page_has_the_known_answers(tmp_path: Path) -> None:
+    """Ours: half of the seeds one deviation above the authors' mean, half one below."""
+    level = [[0.0, *[100.0 + 10 * (-1) ** seed] * 20] for seed in range(10)]
+    better = [[0.0, *[150.0 + seed] * 20] for seed in range(10)]
+    perfect = [[0.0, *[1000.0] * 20] for _ in range(10)]
+    for task, seeds in (("Ant-v5", level), ("Hopper-v5", better), ("InvertedPendulum-v5", perfect)):
+        pretended(tmp_path / "results", task, seeds)
+    authors = theirs(
+        tmp_path / "theirs.csv", Ant=(100, 10), Hopper=(100, 10), InvertedPendulum=(982, 54)
+    )
+    hopper, ant, pendulum = read_outcomes(tmp_path / "results", authors)
+    assert improvement([ant])[0] == pytest.approx(0.5, abs=0.01)
+    assert improvement([hopper]) == pytest.approx((1, 1, 1), abs=1e-3)
+    assert score([ant])[0] == pytest.approx(1.0)
+    assert score([hopper])[0] == pytest.approx(1.545)
+    assert returns_row(ant)[4:7] == ["100 ± 10", "92.5 to 108", "100 ± 10"]
+    assert difference(ant).endswith(": no difference shown")
+    assert difference(hopper).endswith(": above")
+    text = made([hopper, ant, pendulum])
+    assert "| InvertedPendulum-v5 | 18 (" in text
+    assert "|  | 1.02 (1.02 to 1.02) |" in text  # no probability at a ceiling
+    assert "| **together** |  | 0.75 (" in text
+    assert "Together they took 3 min 0 s, side by side 1 min 0 s" in text
+
+
+def test_evaluations_are_compared_at_the_same_steps(tmp_path: Path) -> None:
+    pretended(tmp_path / "seldom", "Ant-v5", [[0.0, 1.0, 2.0], [0.0, 2.0, 3.0]], every=50_000)
+    pretended(tmp_path / "elsewhere", "Ant-v5", [[0.0, 1.0], [0.0, 2.0]], every=1234)
+    pretended(tmp_path / "alone", "Ant-v5", [[0.0, 1.0]])
+    authors = theirs(tmp_path / "theirs.csv", Ant=(100, 10))
+    (seldom,) = read_outcomes(tmp_path / "seldom", authors)
+    assert seldom.window.tolist() == [[1, 2], [2, 3]]  # what was earned untrained is no result
+    assert seldom.authors_window is not None
+    assert seldom.authors_window.steps.tolist() == [50_000, 100_000]
+    for folder in ("elsewhere", "alone"):
+        outcomes = read_outcomes(tmp_path / folder, authors)
+        assert "published no curves of these tasks at these steps" in made(outcomes)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ import tyro
 if TYPE_CHECKING:
     from td3.paper import Plan, Progress
 
+SECONDS_BETWEEN_LINES = 60
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -21,13 +24,14 @@ class Arguments:
     The seven tasks of its Table 1 in their newest version, and Humanoid and Swimmer. Stopped or
     killed, the same command goes on; what is finished is not trained again. Kept are, for each
     task, the settings and the curves of all seeds (CSV), and the best policy with what it earns
-    over 100 other episodes. 'td3 bench report' makes docs/results.md of them. Examples:
+    over 100 other episodes. In a checkout, 'td3 bench report' makes docs/results.md of them.
+    Examples:
 
     td3 bench paper
 
     td3 bench paper HalfCheetah-v5 Hopper-v5 --at-once 2
 
-    td3 bench paper Reacher-v5 --seeds 3 --steps 100000 --runs runs/try --results try --policies try
+    td3 bench paper Reacher-v5 --seeds 3 --steps 100000 --runs runs/try --results runs/try-results
     """
 
     tasks: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TASK")] = ()
@@ -39,8 +43,8 @@ class Arguments:
     steps: int = 1_000_000
     """Steps of each seed; the paper's: 1,000,000."""
     evaluation_every: Annotated[int, tyro.conf.arg(name="evaluation.every")] = 5_000
-    """Steps between evaluations of ten episodes; the paper's: 5,000. Where these take longer than
-    the training between them, it waits for them."""
+    """Steps between evaluations; the paper's: 5,000. Where an evaluation takes longer than the
+    training up to the next one, training waits for it."""
     checkpoint_every: Annotated[int, tyro.conf.arg(name="checkpoint.every")] = 100_000
     """Steps between checkpoints."""
     device: str = "auto"
@@ -48,83 +52,77 @@ class Arguments:
     at_once: int = 1
     """Tasks that are trained at the same time, each on its share of the cores."""
     runs: Path = Path("runs/paper")
-    """Run folders, with checkpoints and replay."""
+    """Run folders, with checkpoints and replay, and what each task said, in TASK.log."""
     results: Path = Path("benchmarks/results/paper")
     """What is kept of them."""
-    policies: Path | None = None
-    """Where the best policies go; default: those that come with td3."""
     json: bool = False
     """Print the outcome as JSON."""
 
 
 def run(arguments: Arguments) -> int:
     """Train what is missing, test what came out, say how it went."""
-    from td3.paper import Plan, keep_policy, train_tasks
+    from td3.paper import planned, train_tasks
 
-    chosen: dict[str, Any] = {key: value for key, value in vars(arguments).items() if value}
-    chosen.pop("json", None)
-    plan = Plan(**chosen)
-    with bars(plan) as tell:
+    plan = planned(**{key: value for key, value in vars(arguments).items() if key != "json"})
+    with shown(plan) as tell:
         progress = train_tasks(plan, tell)
-    tests = {}
-    if not progress.stopped:
-        for task in (task for task in plan.tasks if task in progress.finished):
-            print(f"testing the best policy of {task}", file=sys.stderr)
-            tests[task] = keep_policy(plan, task)
-    outcome = summary(plan, tests)
+    rows = {task: row(plan, task, progress) for task in plan.tasks if task in progress.earned}
     if arguments.json:
-        print(json.dumps(outcome | {"failed": progress.failed}))
+        print(json.dumps({"tasks": rows, "failed": progress.failed}))
     else:
-        show(outcome)
+        show(rows)
     for task, said in progress.failed.items():
-        print(f"td3: {task} failed: {said.removeprefix('td3: ')}", file=sys.stderr)
+        print(f"td3: {task} failed: {said}", file=sys.stderr)
     if progress.stopped:
         print("Stopped; the same command goes on.", file=sys.stderr)
     return progress.stopped or int(bool(progress.failed))
 
 
 @contextmanager
-def bars(plan: "Plan") -> Iterator[Callable[["Progress"], None]]:
-    """A bar for each task; where there is no terminal, a line for each that is finished."""
+def shown(plan: "Plan") -> Iterator[Callable[["Progress"], None]]:
+    """A bar for each task; where there is no terminal, now and then a line."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
     from rich.progress import Progress as Bars
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn())
-    said: set[str] = set()
-    with Bars(
-        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-    ) as shown:
-        known = {task: shown.add_task(task, total=plan.steps, start=False) for task in plan.tasks}
+    console, steps = Console(stderr=True, highlight=False), plan.config.loop.steps
+    columns = (
+        TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(),
+        TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    said = time.monotonic()
+    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
+        known = {task: bars.add_task(task, total=steps, start=False) for task in plan.tasks}
 
         def tell(progress: "Progress") -> None:
-            for task, step in progress.steps.items():
-                shown.start_task(known[task])
-                shown.update(known[task], completed=step)
-            for task in progress.finished:
-                shown.update(known[task], completed=plan.steps)
-                if task not in said and not console.is_terminal:
-                    console.print(f"{task} is trained", highlight=False)
-                said.add(task)
+            nonlocal said
+            reached = progress.steps | dict.fromkeys(progress.finished, steps)
+            for task, step in reached.items():
+                bars.start_task(known[task])
+                bars.update(known[task], completed=step)
+            if not console.is_terminal and time.monotonic() - said > SECONDS_BETWEEN_LINES:
+                said = time.monotonic()
+                console.print(", ".join(f"{task} {step:,}" for task, step in reached.items()))
 
         yield tell
 
 
-def summary(plan: "Plan", tests: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    from td3.report import read_run
-    from td3.report import table as rows_of
+def row(plan: "Plan", task: str, progress: "Progress") -> dict[str, Any]:
+    """What came of a task: its group's line in a report, its time, its best policy."""
+    from td3.report import read_run, table
 
-    tasks = {}
-    for task, test in tests.items():
-        stored = read_run(plan.results / task)
-        group = rows_of([stored])[0]
-        facts = {key: value for key, value in group.items() if value is not None}
-        tasks[task] = facts | {"wall_seconds": stored.wall_seconds, "best_policy": test}
-    return {"tasks": tasks}
+    stored = read_run(plan.result_of(task))
+    found = {key: value for key, value in table([stored])[0].items() if value is not None}
+    return found | {"wall_seconds": stored.wall_seconds, "best_policy": progress.earned[task]}
 
 
-def show(outcome: dict[str, Any]) -> None:
+def show(rows: dict[str, dict[str, Any]]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -134,9 +132,8 @@ def show(outcome: dict[str, Any]) -> None:
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("", "last ten evaluations", "best mean", "best policy, 100 episodes", "took"):
         result.add_column(name, justify="right" if name else "left", no_wrap=not name)
-    for task, row in outcome["tasks"].items():
-        ends = [interval_text(row, key) for key in ("last_ten", "best")]
-        policy = interval_text(row["best_policy"], "mean_return")
-        result.add_row(task, *ends, policy, duration(row["wall_seconds"] or 0))
-    console = Console(highlight=False)
-    console.print(result if outcome["tasks"] else "Nothing is finished yet.")
+    for task, found in rows.items():
+        means = [interval_text(found, key) for key in ("last_ten", "best")]
+        policy = interval_text(found["best_policy"], "mean_return")
+        result.add_row(task, *means, policy, duration(found["wall_seconds"] or 0))
+    Console(highlight=False).print(result if rows else "Nothing is finished yet.")
