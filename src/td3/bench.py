@@ -176,6 +176,7 @@ def repeats_for(
     work: Callable[[int], None], policy_freq: int, rounds: Rounds, device: torch.device
 ) -> int:
     """How many updates fill a measurement; whole cycles of the delay. Warms up while it counts."""
+    work(policy_freq)  # planned, compiled or captured only now, which may take longer than all else
     cycles = 1
     while True:
         taken = time_of(work, cycles * policy_freq, device)

@@ -67,7 +67,7 @@ class Encoder(Layers):
             if part.image is None:
                 seen.append(numbers.flatten(2))
                 continue
-            x = as_channels(numbers, part.image).div(255).sub_(0.5).to(self.convolved_in)
+            x = scaled(as_channels(numbers, part.image), self.flat.dtype).to(self.convolved_in)
             for number in range(next(depths)):
                 weight, bias = (tensor.to(self.convolved_in) for tensor in next(layers))
                 x = convolve(x, weight, bias, stride=2 if number == 0 else 1).relu_()
@@ -100,9 +100,20 @@ def as_channels(numbers: Tensor, image: Shape) -> Tensor:
     """(agents, batch, stack, pixels) → (batch, agents · stack · channels, height, width)."""
     shaped: Tensor = numbers.unflatten(-1, image)
     if channel_axis(image) == 2:
+        if (
+            len(shaped) == 1
+        ):  # stays as it lies, channels beside each other, where `convolve` wants it
+            return shaped[0].movedim(1, -2).flatten(-2).movedim(-1, 1)
         shaped = shaped.movedim(-1, -3)
     sides = shaped.shape[-2:]
     return shaped.transpose(0, 1).reshape(len(numbers[0]), -1, *sides)
+
+
+def scaled(pixels: Tensor, dtype: torch.dtype) -> Tensor:
+    """From 0 to 255, bytes or numbers of this type, to between -0.5 and 0.5."""
+    if dtype != torch.float32:  # which bytes become by themselves, in the same pass
+        pixels = pixels.to(dtype)
+    return pixels.div(255).sub_(0.5)
 
 
 def convolve(x: Tensor, weight: Tensor, bias: Tensor, **how: Any) -> Tensor:

@@ -56,10 +56,17 @@ def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> No
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize(
-    "variant", ["pendulum", "four agents", "after each episode", "pictures and numbers"]
-)
-def test_a_run_in_pieces_on_a_gpu_equals_a_run_in_one(variant: str, tmp_path: Path) -> None:
-    config = tiny(**VARIANTS[variant], device="cuda")
+    ("variant", "precision"),
+    [
+        ("pendulum", "tf32"), ("four agents", "tf32"), ("after each episode", "tf32"),
+        ("pictures and numbers", "tf32"), ("pendulum from pixels", "tf32"),
+        ("pendulum from pixels", "bf16"),
+    ],
+)  # fmt: skip
+def test_a_run_in_pieces_on_a_gpu_equals_a_run_in_one(
+    variant: str, precision: str, tmp_path: Path
+) -> None:
+    config = tiny(**VARIANTS[variant], device="cuda", precision=precision)
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     assert train_in_pieces(config, whole, []) == []
     assert train_in_pieces(config, pieces, [163, 330]) == []

@@ -18,7 +18,7 @@ from td3.observations import layout_size, observation_layout, stacked
 from td3.population import Population
 
 UPDATES = 200
-AGENT = {"hidden_sizes": [32, 24], "batch_size": 32, "channels": [8], "features": 10}
+AGENT = {"hidden_sizes": [32, 24], "batch_size": 32, "channels": [8, 8], "features": 10}
 TOLERANCE = {"double": 1e-9, "single": 3e-2, "bf16": 6e-1}
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -35,7 +35,8 @@ def trained(make: Callable[..., Learner], agents: int, device: str, numbers: str
     )  # fmt: skip
     if numbers == "bf16":
         assert agent.encoder is not None
-        agent.encoder.use(torch.bfloat16)
+        for encoder in (agent.encoder, agent.encoder_target):
+            encoder.use(torch.bfloat16)
     replay = FrameReplay(100, layout, environments=2, n_step=2, random_shift=1, **own)
     place = torch.device(device)
     learner = make(agent, replay, Interval(agents, place), Population(config, place))
@@ -43,6 +44,7 @@ def trained(make: Callable[..., Learner], agents: int, device: str, numbers: str
     for _ in range(UPDATES // 4):
         learner.store(oracle.step())
         learner.learn(4)
+    learner.close()
     return agent
 
 
@@ -79,3 +81,18 @@ def test_on_a_gpu(
     off = distance(trained(make, agents, "cuda", numbers), agents)
     record_property("distance", off)
     assert off <= TOLERANCE[numbers]
+
+
+@pytest.mark.gpu
+@GPU
+@pytest.mark.parametrize("agents", [1, 3])
+@pytest.mark.parametrize("numbers", ["single", "bf16"])
+def test_captured_is_what_is_captured(numbers: str, agents: int) -> None:
+    """To the last bit: the same kernels, in the same order."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.deterministic = True
+    plain, captured = (
+        trained(make, agents, "cuda", numbers).tensors() for make in (Learner, CapturedFrames)
+    )
+    different = [name for name in plain if not torch.equal(plain[name], captured[name])]
+    assert different == []

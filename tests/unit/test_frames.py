@@ -17,7 +17,7 @@ from td3.frames import FrameReplay, on_disk, shifted
 from td3.observations import layout_size, observation_layout, stacked
 from td3.transitions import Transitions
 
-IMAGE = spaces.Box(0, 255, (4, 5), np.uint8)
+IMAGE = spaces.Box(0, 255, (12, 11), np.uint8)
 SPACE = spaces.Dict(a=spaces.Box(-9, 9, (2,)), b=IMAGE, c=spaces.Box(-9, 9, (1,)))
 ACTION = 1
 
@@ -32,8 +32,9 @@ class Life:
     episode: int = 0
 
     def observe(self) -> None:
-        flat = self.rng.normal(size=23).astype(np.float32)
-        flat[2:22] = self.rng.integers(0, 256, 20)
+        pixels = int(np.prod(IMAGE.shape))
+        flat = self.rng.normal(size=2 + pixels + 1).astype(np.float32)
+        flat[2:-1] = self.rng.integers(0, 256, pixels)
         self.observations.append(flat)
 
     def state(self) -> NDArray[np.float32]:
@@ -226,7 +227,7 @@ def test_images_may_lie_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             ring.store(transitions, state_dim, ACTION)
     drawn = everything(held)
     assert all(map(torch.equal, held.gather(drawn), filed.gather(drawn)))
-    assert (tmp_path / "images").stat().st_size == filed.room * 20
+    assert (tmp_path / "images").stat().st_size == filed.room * 12 * 11
     filed.close()
     assert not (tmp_path / "images").exists()
 
@@ -244,3 +245,22 @@ def test_a_shift_leaves_something_of_the_picture(shape: list[int]) -> None:
     FrameReplay(10, {"image": shape}, random_shift=7)
     with pytest.raises(UserError, match=r"random_shift 8 would shift images .* out of sight"):
         FrameReplay(10, {"dict": {"view": {"image": shape}}}, random_shift=8)
+
+
+def test_a_step_in_which_all_environments_reset_stores_nothing() -> None:
+    oracle = Oracle(stack=2, environments=1)
+    ring, state_dim = made(oracle, capacity=10)
+    happened = oracle.step()
+    nothing = Transitions(*(part[:0] for part in happened))
+    for transitions, size in ((nothing, 0), (happened, 1), (nothing, 1)):
+        ring.store(transitions, state_dim, ACTION)
+        assert ring.sizes.tolist() == [size]
+
+
+def test_images_alone_stay_bytes_until_they_are_seen() -> None:
+    ring = FrameReplay(10, {"stack": 2, "of": {"image": [12, 11]}})
+    rows = np.zeros((1, 2 * 264 + ACTION + 2), dtype=np.float32)
+    ring.store(Transitions(np.zeros(1, int), np.zeros(1, int), rows, np.ones(1, bool)), 264, ACTION)
+    batch = ring.gather(ring.draw(4))
+    assert batch.state.dtype == batch.next_state.dtype == torch.uint8
+    assert batch.reward.dtype == torch.float32
