@@ -1,5 +1,6 @@
 """Learning from images on a GPU, captured, against plain PyTorch in double precision on a CPU."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,12 @@ from td3.observations import layout_size, observation_layout, stacked
 from td3.population import Population
 
 UPDATES = 200
+LEARNERS: dict[str, Callable[..., Learner]] = {
+    "eager": Learner,
+    "captured": functools.partial(CapturedFrames, compiled=False, fused=False),
+    "compiled": functools.partial(CapturedFrames, compiled=True, fused=False),
+    "fused": functools.partial(CapturedFrames, compiled=True, fused=True),
+}
 AGENT = {"hidden_sizes": [32, 24], "batch_size": 32, "channels": [8, 8], "features": 10}
 TOLERANCE = {"double": 1e-9, "single": 3e-2, "bf16": 6e-1}
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -72,13 +79,12 @@ def test_single_precision_on_a_cpu() -> None:
 @GPU
 @pytest.mark.parametrize("agents", [1, 3])
 @pytest.mark.parametrize("numbers", TOLERANCE)
-@pytest.mark.parametrize("make", [Learner, CapturedFrames])
+@pytest.mark.parametrize("way", LEARNERS)
 def test_on_a_gpu(
-    make: Callable[..., Learner], numbers: str, agents: int,
-    record_property: Callable[[str, object], None],
-) -> None:  # fmt: skip
+    way: str, numbers: str, agents: int, record_property: Callable[[str, object], None]
+) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    off = distance(trained(make, agents, "cuda", numbers), agents)
+    off = distance(trained(LEARNERS[way], agents, "cuda", numbers), agents)
     record_property("distance", off)
     assert off <= TOLERANCE[numbers]
 
@@ -92,7 +98,7 @@ def test_captured_is_what_is_captured(numbers: str, agents: int) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.deterministic = True
     plain, captured = (
-        trained(make, agents, "cuda", numbers).tensors() for make in (Learner, CapturedFrames)
+        trained(LEARNERS[way], agents, "cuda", numbers).tensors() for way in ("eager", "captured")
     )
     different = [name for name in plain if not torch.equal(plain[name], captured[name])]
     assert different == []

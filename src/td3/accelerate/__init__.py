@@ -9,7 +9,7 @@ numbers, and `fused.py` for its own kernels; `captured_frames.py` where states a
 import os
 import shutil
 from importlib.util import find_spec
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -40,28 +40,33 @@ def make_learner(
     precision: Literal["tf32", "float32", "bf16"] = "tf32",
 ) -> Learner:
     """The fastest way to train on the agent's device that is certain to be right."""
-    parts = (agent, replay, interval, population)
-    if agent.device.type == "cuda":
-        fast = precision != "float32"
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = fast
-        torch.backends.cudnn.deterministic = True  # or a resumed run would not be exact
-        if agent.encoder and precision == "bf16":
-            for encoder in (agent.encoder, agent.encoder_target):
-                encoder.use(torch.bfloat16)
+    on_gpu = agent.device.type == "cuda"
+    if on_gpu:
+        prepare_gpu(agent, precision)
     by_observation = isinstance(replay, FrameReplay)
-    on_gpu = agent.device.type == "cuda" and replay.device == agent.device
-    if execution == "auto" and isinstance(replay, FrameReplay) and on_gpu:
-        from td3.accelerate.captured_frames import CapturedFrames
-
-        return CapturedFrames(agent, replay, interval, population)
-    if execution == "eager" or by_observation:
-        return Learner(*parts)
-    if agent.device.type == "cpu":
-        return Planned(*parts)
+    far = on_gpu and replay.device != agent.device
+    if execution == "eager" or (by_observation and (far or not on_gpu)):
+        return Learner(agent, replay, interval, population)
+    if not on_gpu:
+        return Planned(agent, replay, interval, population)
     from td3.accelerate.captured import Captured
+    from td3.accelerate.captured_frames import CapturedFrames
 
     compiled = can_compile()
-    return Captured(*parts, compiled=compiled, fused=compiled and precision != "float32")
+    how: dict[str, Any] = {"compiled": compiled, "fused": compiled and precision != "float32"}
+    if isinstance(replay, FrameReplay):
+        return CapturedFrames(agent, replay, interval, population, **how)
+    return Captured(agent, replay, interval, population, **how)
+
+
+def prepare_gpu(agent: TD3, precision: str) -> None:
+    """How it multiplies and convolves."""
+    torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
+    torch.backends.cudnn.allow_tf32 = precision != "float32"
+    torch.backends.cudnn.deterministic = True  # or a resumed run would not be exact
+    if agent.encoder and precision == "bf16":
+        for encoder in (agent.encoder, agent.encoder_target):
+            encoder.use(torch.bfloat16)
 
 
 def can_compile() -> bool:

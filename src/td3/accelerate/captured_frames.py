@@ -1,17 +1,20 @@
 """On a GPU, from a ring of observations: putting stacks together and learning from them, captured.
 
-Convolutions take most of the time here, so the update is captured as PyTorch does it. The host
-draws what to sample when it is needed, and sends it along; it waits for nothing but actions.
+As in `captured.py` the update is the agent's own, traced; cuDNN convolves, and Inductor merges the
+rest. The host draws what to sample when it is needed, and sends it along; it waits for nothing but
+actions.
 """
 
-import copy
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from td3.accelerate.captured import cloned, inductor
 from td3.accelerate.graph import Graph
 from td3.accelerate.sending import pinned
+from td3.accelerate.trace import inputs_of, trace
 from td3.agent import TD3
 from td3.frames import FrameReplay
 from td3.learner import Learner
@@ -35,11 +38,18 @@ class CapturedFrames(Learner):
     replay: FrameReplay
 
     def __init__(
-        self, agent: TD3, replay: FrameReplay, interval: Interval, population: Population
+        self,
+        agent: TD3,
+        replay: FrameReplay,
+        interval: Interval,
+        population: Population,
+        compiled: bool = True,
+        fused: bool = True,
     ) -> None:
         super().__init__(agent, replay, interval, population)
+        self.compiled, self.fused = compiled, fused
         numbers = population.hyperparameters
-        self.batch, self.policy_freq = numbers.pop("batch_size"), numbers["policy_freq"]
+        self.batch, self.policy_freq = numbers.pop("batch_size"), numbers.pop("policy_freq")
         self.settings: dict[str, Any] = numbers
         drawn, noise = (agent.agents, self.batch, 5), (agent.agents, self.batch, agent.action_dim)
         self.drawn = torch.zeros(drawn, dtype=torch.int64, device=agent.device)
@@ -78,21 +88,30 @@ class CapturedFrames(Learner):
     def capture(self) -> Graph:
         """The update that is due, as a graph. Trying it out changes nothing."""
         agent, sums = self.agent, self.interval.sums
-        due, before = agent.updates.copy(), sums.clone()
-        same = copy.copy(agent)  # on the same memory, but counts its updates by itself
-        learnt = {name: tensor.clone() for name, tensor in agent.tensors().items()}
+        example = self.replay.collected(self.drawn)
+        update = trace(
+            agent, example, self.noise, self.settings, agent.due(self.policy_freq), self.prepare
+        )
+        tensors = inputs_of(agent, example, self.noise, self.settings)[: -len(example) - 1]
+        function: Callable[..., Any] = inductor(update) if self.compiled else update
 
-        @torch.enable_grad()
-        def update() -> None:
-            same.updates = due.copy()
-            seen = same.update(self.replay.collected(self.drawn), self.noise, **self.settings)
-            numbers = [number for number in seen if number is not None]
-            sums[:, : len(numbers)] += torch.stack(numbers, dim=1)
+        def sample_and_update(tensors: list[Tensor], sums: Tensor) -> None:
+            batch = self.replay.collected(self.drawn)
+            seen = function([*tensors, *batch, self.noise])
+            sums[:, : len(seen)] += torch.stack(seen, dim=1)
 
-        graph = Graph(update, warm_up=update)
-        agent.restore(learnt)
-        sums.copy_(before)
-        return graph
+        trial = cloned((tensors, sums))
+        with torch.no_grad():
+            return Graph(
+                lambda: sample_and_update(tensors, sums),
+                warm_up=lambda: sample_and_update(*trial),
+            )
+
+    def prepare(self, agent: TD3) -> None:
+        if self.fused:
+            from td3.accelerate.fused import fuse  # Triton comes with PyTorch for CUDA only
+
+            fuse(agent)
 
     def close(self) -> None:
         self.graphs.clear()

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from td3.accelerate import triton_kernels as kernels
+from td3.accelerate.trace import optimizers_of
 from td3.agent import TD3
 from td3.agent_axis import Network
 from td3.optimizer import Adam
@@ -28,7 +29,7 @@ def fuse(agent: TD3) -> None:
     """Let a copied agent's networks and Adam steps be computed by fused kernels."""
     fuse_networks(agent)
     if agent.dtype == torch.float32:
-        for optimizer in (agent.actor_optimizer, agent.critic_optimizer):
+        for optimizer in optimizers_of(agent):
             optimizer.__dict__["step"] = step_at_once(optimizer)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from td3.agent import TD3
-from td3.agent_axis import Network
+from td3.agent_axis import Layers
 from td3.optimizer import Adam
 from td3.replay import Batch
 
@@ -25,12 +25,19 @@ Prepare = Callable[[TD3], None]
 
 def state_of(agent: TD3) -> list[Tensor]:
     """All that an update changes: parameters, targets, Adam's counts and moments."""
-    networks = (agent.actor, agent.critic, agent.actor_target, agent.critic_target)
-    optimizers = (agent.actor_optimizer, agent.critic_optimizer)
     return [
-        *(network.flat.detach() for network in networks),
-        *(part for o in optimizers for part in (o.count, o.mean, o.square)),
+        *(getattr(agent, name).flat.detach() for name in with_targets(agent)),
+        *(part for o in optimizers_of(agent) for part in (o.count, o.mean, o.square)),
     ]
+
+
+def with_targets(agent: TD3) -> list[str]:
+    """The names of all networks."""
+    return [*agent.networks, *(f"{name}_target" for name in agent.networks)]
+
+
+def optimizers_of(agent: TD3) -> list[Adam]:
+    return [getattr(agent, f"{name}_optimizer") for name in agent.networks]
 
 
 def constants_of(agent: TD3) -> list[Tensor]:
@@ -42,7 +49,7 @@ def constants_of(agent: TD3) -> list[Tensor]:
 
 def rates_of(agent: TD3) -> list[Tensor]:
     """The learning rates, as tensors: a schedule then needs no other graph."""
-    groups = [o.param_groups[0] for o in (agent.actor_optimizer, agent.critic_optimizer)]
+    groups = [optimizer.param_groups[0] for optimizer in optimizers_of(agent)]
     return [torch.as_tensor(g["lr"], dtype=torch.float64, device=agent.device) for g in groups]
 
 
@@ -100,27 +107,28 @@ def acting_inputs(agent: TD3, states: Tensor) -> list[Tensor]:
 def agent_on(agent: TD3, given: Iterator[Tensor]) -> TD3:
     """A copy of the agent whose numbers are the given ones."""
     copied = copy.copy(agent)
-    for name in ("actor", "critic", "actor_target", "critic_target"):
-        network: Network = copy.copy(getattr(agent, name))
+    for name in with_targets(agent):
+        network: Layers = copy.copy(getattr(agent, name))
         learns = network.flat.requires_grad
         network._parameters, network._buffers = {}, {}
         # A parameter would be a tensor that the tracer has never seen.
         object.__setattr__(network, "flat", next(given).detach().requires_grad_(learns))
         setattr(copied, name, network)
-    copied.actor_optimizer = optimizer_on(agent.actor_optimizer, copied.actor, given)
-    copied.critic_optimizer = optimizer_on(agent.critic_optimizer, copied.critic, given)
+    for name, optimizer in zip(agent.networks, optimizers_of(agent), strict=True):
+        own = optimizer_on(optimizer, getattr(copied, name), given)
+        setattr(copied, f"{name}_optimizer", own)
     limit = next(given)
     for actor in (copied.actor, copied.actor_target):
         object.__setattr__(actor, "max_action", limit)
     if agent.normalizer:
         copied.normalizer = copy.copy(agent.normalizer)
         copied.normalizer.shift, copied.normalizer.scale = next(given), next(given)
-    for optimizer in (copied.actor_optimizer, copied.critic_optimizer):
+    for optimizer in optimizers_of(copied):
         optimizer.param_groups[0]["lr"] = next(given)
     return copied
 
 
-def optimizer_on(optimizer: Adam, network: Network, given: Iterator[Tensor]) -> Adam:
+def optimizer_on(optimizer: Adam, network: Layers, given: Iterator[Tensor]) -> Adam:
     """A copy of the optimizer for the copied network, with the given count and moments."""
     copied = copy.copy(optimizer)
     copied.param_groups = [{**optimizer.param_groups[0], "params": [network.flat]}]
