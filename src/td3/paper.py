@@ -43,6 +43,13 @@ POLL_SECONDS = 0.5
 NOT_ASKED = ("device", "threads", "environment.id", "environment.vectorization",
              "environment.workers", "recipe")  # fmt: skip
 PR_SET_PDEATHSIG = 1
+TRAIN_ONE = """
+import sys
+from td3.paper import leave_with_parent
+leave_with_parent()
+from td3.cli import main
+sys.exit(main())
+"""
 
 
 @dataclass(frozen=True)
@@ -210,7 +217,7 @@ def log_of(plan: Plan, task: str) -> Path:
 
 def begin(plan: Plan, task: str, cores: set[int]) -> "subprocess.Popen[bytes]":
     """In a session of its own: a Ctrl-C is for us, and we pass it on once."""
-    command = [sys.executable, "-c", "from td3.paper import train_one; train_one()"]
+    command = [sys.executable, "-c", TRAIN_ONE]
     with log_of(plan, task).open("ab") as log:
         process = subprocess.Popen(
             [*command, *plan.command(task)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -221,13 +228,10 @@ def begin(plan: Plan, task: str, cores: set[int]) -> "subprocess.Popen[bytes]":
     return process
 
 
-def train_one() -> None:
-    """In the process of one task: train, and leave in order when the first process is gone."""
+def leave_with_parent() -> None:
+    """In the process of one task: save and leave when the first process is gone."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    from td3.cli import main
-
-    sys.exit(main())
 
 
 def last_words(plan: Plan, task: str, code: int) -> str:
