@@ -4,13 +4,13 @@ Each task is a run of its own, all seeds at once, in a process of its own. Stopp
 next call goes on from there. What is worth keeping of a finished run is stored in small files.
 """
 
-import ctypes
 import dataclasses
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -42,7 +42,6 @@ POLL_SECONDS = 0.5
 # Where and by whom a run is computed; each machine finds its own.
 NOT_ASKED = ("device", "threads", "environment.id", "environment.vectorization",
              "environment.workers", "recipe")  # fmt: skip
-PR_SET_PDEATHSIG = 1
 TRAIN_ONE = """
 import sys
 from td3.paper import leave_with_parent
@@ -230,8 +229,14 @@ def begin(plan: Plan, task: str, cores: set[int]) -> "subprocess.Popen[bytes]":
 
 def leave_with_parent() -> None:
     """In the process of one task: save and leave when the first process is gone."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(POLL_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def last_words(plan: Plan, task: str, code: int) -> str:

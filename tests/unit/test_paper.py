@@ -160,7 +160,7 @@ def test_a_grid_is_refused(tmp_path: Path) -> None:
 
 
 def test_stopped_and_killed_it_goes_on_to_the_same_curves(tmp_path: Path) -> None:
-    """By a Ctrl-C, which is passed on; by a kill of the first process, upon which its child saves."""
+    """By a Ctrl-C, which is passed on; by a kill of the first process: then its child saves."""
     (tmp_path / "pieces").mkdir()
     longer: dict[str, Any] = {
         "tasks": ("Pendulum-v1",), "steps": 12_000, "evaluation_every": 4000,
