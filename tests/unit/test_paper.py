@@ -68,17 +68,22 @@ def flags(plan: Plan) -> list[str]:
     return ["bench", "paper", *map(str, words)]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plan]:
+@pytest.fixture(scope="module", autouse=True)
+def few_episodes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paper, "TEST_EPISODES", 5)
-        plan = plan_in(tmp_path_factory.mktemp("paper"))
-        seen: list[int] = []
-        progress = train_tasks(plan, lambda progress: seen.append(len(progress.finished)))
-        assert progress.failed == {}
-        assert sorted(progress.finished) == sorted(progress.earned) == sorted(plan.tasks)
-        assert seen[-1] == 2
-        yield plan
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    plan = plan_in(tmp_path_factory.mktemp("paper"))
+    seen: list[int] = []
+    progress = train_tasks(plan, lambda progress: seen.append(len(progress.finished)))
+    assert progress.failed == {}
+    assert sorted(progress.finished) == sorted(progress.earned) == sorted(plan.tasks)
+    assert seen[-1] == 2
+    return plan
 
 
 def test_what_is_kept_says_what_the_run_said(trained: Plan) -> None:
