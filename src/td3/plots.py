@@ -223,17 +223,21 @@ def plot_training(run: RunSummary, out: Path) -> list[Path]:
     with styled_figure(7.2, 4.8 + 0.18 * (len(styles) // 2)) as figure:
         panels = figure.subplots(2, 2, sharex=True).flatten().tolist()
         for panel, (key, title) in zip(panels, TRAINING.items(), strict=True):
-            positive = True
+            positive, drawn = True, False
             for name, style in styles.items():
                 agents = [agent for agent, own in names.items() if own == name]
                 lines = [line for agent in agents if len((line := run.logged(key, agent))[0])]
                 for steps, values in lines if len(lines) > 1 else ():
                     _thin(panel, steps, values, style["color"], len(lines))
+                drawn = drawn or bool(lines)
                 shared, rows = align(lines)
                 if len(shared):
                     panel.plot(shared, rows.mean(axis=0), **style, linewidth=1.1)
                 positive = positive and all((values > 0).all() for _, values in lines)
-            if key == "critic_loss" and positive:
+            if not drawn:
+                middle = {"transform": panel.transAxes, "ha": "center", "va": "center"}
+                panel.text(0.5, 0.5, "none yet", color="#777777", **middle)
+            elif key == "critic_loss" and positive:
                 panel.set_yscale("log")
             panel.set_title(title)
             _number_axes(panel)

@@ -283,9 +283,10 @@ def _curve_blocks(runs: Sequence[RunSummary], stem: Path) -> list[Block]:
     else:
         blocks.append(Lines(["No evaluations yet."]))
     explained = (
-        "Returns are means over the episodes of an evaluation; in brackets, Student's 95 % "
-        "interval of the mean over seeds. Steps and steps/s are those of one seed. A group with a "
-        "seed that diverged is measured up to where that one was last evaluated."
+        "Returns are means over the episodes of an evaluation, the last ten over ten of these "
+        "(over all, where they are fewer); in brackets, Student's 95 % interval of the mean over "
+        "seeds. Steps and steps/s are those of one seed. A group with a seed that diverged is "
+        "measured up to where that one was last evaluated."
     )
     return [*blocks, Heading("Results"), Lines([explained]), _results(table(runs))]
 

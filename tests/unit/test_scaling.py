@@ -12,6 +12,7 @@ import tyro
 
 from td3 import scaling
 from td3.bench import Figure, Rounds
+from td3.cli import main
 from td3.cli.bench import Arguments, run
 from td3.config import Config, load_recipe
 from td3.errors import UserError
@@ -138,3 +139,8 @@ def test_the_command_writes_table_json_and_figure(
 def test_only_scaling_is_drawn(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--plot draws"):
         run(tyro.cli(Arguments, args=["update", "--plot", str(tmp_path / "x.png")]))
+
+
+def test_no_axis_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "scaling", "--axes"]) == 2
+    assert "Name at least one of the axes" in capsys.readouterr().err

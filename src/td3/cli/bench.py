@@ -121,6 +121,8 @@ def run(arguments: Arguments) -> int:
             raise UserError(f"There is no folder {path.parent} to write to.")
     if len(arguments.threads) != 1 and arguments.kind != "peers":
         raise UserError(f"{arguments.kind} is measured at one thread count at a time.")
+    if not arguments.axes:
+        raise UserError("Name at least one of the axes: agents, batch, width, environments.")
     if arguments.plot and arguments.kind != "scaling":
         raise UserError("--plot draws the figure of 'td3 bench scaling' only.")
     if arguments.kind == "report":
