@@ -23,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES = ("-", "-.", ":")
 REFERENCE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
 INK = "#333333"
+FEW_POINTS = 4  # make no line; each is marked
 STYLE: Any = {
     # A "$" in the name of an environment is a dollar, not a formula.
     "text.parse_math": False,
@@ -138,7 +139,7 @@ def _draw_panel(
         at = curve.x(x) * scale
         faint = min(0.2, 0.5 / len(shown))  # bands of many curves lie over each other
         panel.fill_between(at, curve.low, curve.high, color=colour, alpha=faint, linewidth=0)
-        marker = "o" if len(at) < 4 else ""
+        marker = "o" if len(at) < FEW_POINTS else ""
         panel.plot(at, curve.mean, **styles[curve.label], linewidth=1.8, marker=marker, zorder=3)
     _keep_lines_large(panel)
     panel.set_xlabel(unit)
@@ -232,7 +233,8 @@ def plot_training(run: RunSummary, out: Path) -> list[Path]:
                 drawn = drawn or bool(lines)
                 shared, rows = align(lines)
                 if len(shared):
-                    panel.plot(shared, rows.mean(axis=0), **style, linewidth=1.1)
+                    marker = "o" if len(shared) < FEW_POINTS else ""
+                    panel.plot(shared, rows.mean(axis=0), **style, linewidth=1.1, marker=marker)
                 positive = positive and all((values > 0).all() for _, values in lines)
             if not drawn:
                 middle = {"transform": panel.transAxes, "ha": "center", "va": "center"}
