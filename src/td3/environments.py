@@ -320,6 +320,20 @@ def register(env_id: str) -> None:
                 ) from error
 
 
+def versioned(env_id: str) -> str:
+    """With the version that Gymnasium takes where none is named: another one is another task."""
+    module, _, name = env_id.rpartition(":")
+    register(env_id)
+    with contextlib.suppress(ImportError, gym.error.Error):  # said when it is made
+        if module:
+            importlib.import_module(module)
+        namespace, plain, version = gym.envs.registration.parse_env_id(name)
+        highest = gym.envs.registration.find_highest_version(namespace, plain)
+        if version is None and highest is not None:
+            return f"{env_id}-v{highest}"
+    return env_id
+
+
 def missing_package(env_id: str, error: Exception) -> str:
     text = f"{error} {error.__cause__ or ''}"
     for package, extra in EXTRAS.items():

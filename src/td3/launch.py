@@ -14,7 +14,7 @@ from td3 import run as runs
 from td3.checks import check
 from td3.config import Config, from_dict, load_recipe
 from td3.cores import usable_cores
-from td3.environments import Environment, Task
+from td3.environments import Environment, Task, versioned
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import remove
 from td3.frames import FrameReplay
@@ -63,6 +63,8 @@ def start(
 ) -> tuple[Path, int]:
     """Begin a run; returns its folder and an exit code (130 after Ctrl-C)."""
     config = dataclasses.replace(check(config), device=str(pick_device(config.device)))
+    full = dataclasses.replace(config.environment, id=versioned(config.environment.id))
+    config = dataclasses.replace(config, environment=full)
     config = with_threads(config, refuse_early(config))
     own = folder is None or not folder.exists()
     folder = runs.create(config, folder)

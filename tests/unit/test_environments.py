@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from td3.config import EnvironmentConfig
-from td3.environments import Environment, Task, action_bounds
+from td3.environments import Environment, Task, action_bounds, versioned
 from td3.errors import RunStopped, UserError
 from td3.observations import flatten, observation_layout
 
@@ -383,3 +383,19 @@ def test_a_simulator_that_leaves_python_stops_the_run_in_order() -> None:
     with pytest.raises(RunStopped, match=r"^Leaving-v0 raised SystemExit: 0$"):
         environment.step(np.zeros(1, np.float32))
     gym.registry.pop("Leaving-v0")
+
+
+@pytest.mark.parametrize(
+    ("named", "full"),
+    [
+        ("Pendulum", "Pendulum-v1"),
+        ("Pendulum-v1", "Pendulum-v1"),
+        ("find:Find", "find:Find-v0"),
+        ("dm_control/cheetah-run", "dm_control/cheetah-run-v0"),
+        ("NoSuch", "NoSuch"),
+        ("no_such_module:Task", "no_such_module:Task"),
+        ("not an id!", "not an id!"),
+    ],
+)
+def test_a_version_that_was_left_open_is_written_down(named: str, full: str) -> None:
+    assert versioned(named) == full
