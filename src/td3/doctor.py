@@ -39,7 +39,6 @@ RENDER_SECONDS = 120
 # Rendering is tried in a process of its own: a driver may crash, and MuJoCo chooses once.
 RENDER = """
 import json, os, sys
-from td3.checks import check
 from td3.config import EnvironmentConfig
 from td3.environments import make
 try:

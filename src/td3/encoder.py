@@ -100,9 +100,7 @@ def as_channels(numbers: Tensor, image: Shape) -> Tensor:
     """(agents, batch, stack, pixels) → (batch, agents · stack · channels, height, width)."""
     shaped: Tensor = numbers.unflatten(-1, image)
     if channel_axis(image) == 2:
-        if (
-            len(shaped) == 1
-        ):  # stays as it lies, channels beside each other, where `convolve` wants it
+        if len(shaped) == 1:  # `convolve` wants channels beside each other, and so they lie
             return shaped[0].movedim(1, -2).flatten(-2).movedim(-1, 1)
         shaped = shaped.movedim(-1, -3)
     sides = shaped.shape[-2:]

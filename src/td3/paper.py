@@ -23,7 +23,7 @@ import torch
 from td3.checks import check
 from td3.config import Config, changes, load_recipe, to_dict
 from td3.cores import usable_cores
-from td3.errors import UserError
+from td3.errors import RunStopped, UserError, first_line
 from td3.evaluation import episode_seeds, evaluate
 from td3.intervals import mean_interval
 from td3.policy import Policy, load_policy, save_policy
@@ -164,22 +164,18 @@ class Progress:
 
 
 def train_tasks(plan: Plan, tell: Callable[[Progress], None] = lambda progress: None) -> Progress:
-    """Train what is not finished yet, and keep what is."""
-    progress, kept = Progress(), dict[str, Future[dict[str, Any]]]()
+    """Train what is not finished yet, keep what is, and try the best policies out."""
+    progress, tests = Progress(), dict[str, Future[dict[str, Any]]]()
     waiting, shares = list(plan.tasks), cores_for(plan.at_once)
     running: dict[str, tuple[subprocess.Popen[bytes], set[int]]] = {}
-    with ThreadPoolExecutor(1) as keeper, StopRequest() as stop:
-
-        def end(task: str) -> None:
-            progress.finished.append(task)
-            kept[task] = keeper.submit(keep, plan, task)
-
+    with ThreadPoolExecutor(1) as tester, StopRequest() as stop:
         try:
-            while running or (waiting and not stop.requested):
+            while running or tests or (waiting and not stop.requested):
                 while waiting and shares and not stop.requested:
                     task = waiting.pop(0)
                     if plan.finished(task):
-                        end(task)
+                        progress.finished.append(task)
+                        tests[task] = tester.submit(keep, plan, task)
                     else:
                         running[task] = begin(plan, task, shares[-1]), shares.pop()
                 if stop.requested and not progress.stopped:
@@ -193,15 +189,25 @@ def train_tasks(plan: Plan, tell: Callable[[Progress], None] = lambda progress: 
                     running.pop(task)
                     shares.append(share)
                     if process.returncode == 0:
-                        end(task)
+                        progress.finished.append(task)
+                        tests[task] = tester.submit(keep, plan, task)
                     elif not stop.requested:
                         progress.failed[task] = last_words(plan, task, process.returncode)
+                for task in [task for task, found in tests.items() if found.done()]:
+                    take_in(progress, task, tests.pop(task))
                 tell(progress)
         finally:
             terminate(running)
         progress.stopped = stop.exit_code
-        progress.earned = {task: found.result() for task, found in kept.items()}
     return progress
+
+
+def take_in(progress: Progress, task: str, found: "Future[dict[str, Any]]") -> None:
+    """What came of keeping a finished task."""
+    try:
+        progress.earned[task] = found.result()
+    except (OSError, RunStopped, UserError) as error:
+        progress.failed[task] = f"it is trained, but cannot be kept: {first_line(error)}"
 
 
 def terminate(running: dict[str, tuple[subprocess.Popen[bytes], set[int]]]) -> None:
@@ -241,6 +247,8 @@ def leave_with_parent() -> None:
 
 def last_words(plan: Plan, task: str, code: int) -> str:
     """Why a task failed."""
+    if code < 0:
+        return f"it was killed by {signal.Signals(-code).name}"
     lines = log_of(plan, task).read_text(encoding="utf-8", errors="replace").splitlines()
     said = [line for line in lines if line.strip()]
     return said[-1].removeprefix("td3: ") if said else f"it ended with exit code {code}"

@@ -399,3 +399,14 @@ def test_a_simulator_that_leaves_python_stops_the_run_in_order() -> None:
 )
 def test_a_version_that_was_left_open_is_written_down(named: str, full: str) -> None:
     assert versioned(named) == full
+
+
+@pytest.mark.parametrize("line", ["1 / 0", "import sys; sys.exit(3)", "not python"])
+def test_a_module_that_cannot_be_imported_is_said_when_the_task_is_made(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_task.py").write_text(line)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert versioned("broken_task:Some") == "broken_task:Some"
+    with pytest.raises(UserError, match="Cannot make broken_task:Some"):
+        Environment(EnvironmentConfig("broken_task:Some"))

@@ -17,7 +17,16 @@ from td3 import paper, pretrained
 from td3.cli import main
 from td3.errors import RunBusy, UserError
 from td3.pages import BEGIN
-from td3.paper import Plan, cores_for, earnings, keep, last_step, planned, train_tasks
+from td3.paper import (
+    Plan,
+    cores_for,
+    earnings,
+    keep,
+    last_step,
+    last_words,
+    planned,
+    train_tasks,
+)
 from td3.policy import load_policy
 from td3.report import read_run, table
 from td3.results import (
@@ -168,7 +177,7 @@ def test_stopped_and_killed_it_goes_on_to_the_same_curves(tmp_path: Path) -> Non
     """By a Ctrl-C, which is passed on; by a kill of the first process: then its child saves."""
     (tmp_path / "pieces").mkdir()
     longer: dict[str, Any] = {
-        "tasks": ("Pendulum-v1",), "steps": 12_000, "evaluation_every": 4000,
+        "tasks": ("Pendulum-v1",), "steps": 20_000, "evaluation_every": 10_000,
         "checkpoint_every": 1000,
     }  # fmt: skip
     whole, plan = plan_in(tmp_path, **longer), plan_in(tmp_path / "pieces", **longer)
@@ -212,6 +221,33 @@ def test_a_task_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None
     progress = train_tasks(plan)
     assert progress.finished == ["Pendulum-v1"]
     assert "No environment 'NoSuch-v0' is registered" in progress.failed["NoSuch-v0"]
+
+
+def test_what_cannot_be_kept_is_said(trained: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(run: Path, out: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(paper, "store_run", full)
+    progress = train_tasks(trained)
+    assert progress.earned == {}
+    assert set(progress.failed) == set(trained.tasks)
+    assert all(
+        "trained, but cannot be kept: [Errno 28]" in said for said in progress.failed.values()
+    )
+
+
+def test_a_task_that_was_killed_says_so(trained: Plan) -> None:
+    assert last_words(trained, "Pendulum-v1", -9) == "it was killed by SIGKILL"
+
+
+def test_a_report_waits_for_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder of a plan that has just begun holds none yet."""
+    root = Path(__file__).parents[2] / "benchmarks"
+    shutil.copytree(root / "reference", tmp_path / "reference")
+    (tmp_path / "results" / "paper" / "policies").mkdir(parents=True)
+    words = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "page.md")]
+    assert main(["bench", "report", *words]) == 0
+    assert "results.md" not in capsys.readouterr().out
 
 
 def test_cores_are_shared_out() -> None:

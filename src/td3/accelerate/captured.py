@@ -30,8 +30,8 @@ from td3.seeding import Stream
 from td3.transitions import Transitions
 
 
-class Captured(Learner):
-    """A learner whose every action is a graph that was captured once."""
+class Traced(Learner):
+    """A learner on a GPU whose update is traced; Inductor may merge it, our kernels compute it."""
 
     def __init__(
         self,
@@ -44,6 +44,22 @@ class Captured(Learner):
     ) -> None:
         super().__init__(agent, replay, interval, population)
         self.compiled, self.fused = compiled, fused
+
+    def prepare(self, agent: TD3) -> None:
+        if self.fused:
+            from td3.accelerate.fused import fuse  # Triton comes with PyTorch for CUDA only
+
+            fuse(agent)
+
+
+class Captured(Traced):
+    """A learner whose every action is a graph that was captured once."""
+
+    def __init__(
+        self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population,
+        **how: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(agent, replay, interval, population, **how)
         self.updating: CapturedUpdates | None = None
         self.alone: dict[int, CapturedUpdates] = {}
         self.traffic: Traffic | None = None
@@ -114,12 +130,6 @@ class Captured(Learner):
         return CapturedUpdates(
             agent, replay, interval, numbers, sizes, self.prepare, self.compiled, self.fused
         )
-
-    def prepare(self, agent: TD3) -> None:
-        if self.fused:
-            from td3.accelerate.fused import fuse  # Triton comes with PyTorch for CUDA only
-
-            fuse(agent)
 
     def acting_copy(self) -> TD3:
         """The agent on the same memory, acting by fused kernels without being changed itself."""

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from td3.accelerate.captured import cloned, inductor
+from td3.accelerate.captured import Traced, cloned, inductor
 from td3.accelerate.graph import Graph
 from td3.accelerate.sending import pinned
 from td3.accelerate.trace import inputs_of, trace
 from td3.agent import TD3
 from td3.frames import FrameReplay
-from td3.learner import Learner
 from td3.metrics import Interval
 from td3.population import Population
 
@@ -32,22 +31,16 @@ class Slot(NamedTuple):
     sent: torch.cuda.Event
 
 
-class CapturedFrames(Learner):
+class CapturedFrames(Traced):
     """A learner whose update is a graph, captured with the delayed steps and without."""
 
     replay: FrameReplay
 
     def __init__(
-        self,
-        agent: TD3,
-        replay: FrameReplay,
-        interval: Interval,
-        population: Population,
-        compiled: bool = True,
-        fused: bool = True,
-    ) -> None:
-        super().__init__(agent, replay, interval, population)
-        self.compiled, self.fused = compiled, fused
+        self, agent: TD3, replay: FrameReplay, interval: Interval, population: Population,
+        **how: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(agent, replay, interval, population, **how)
         numbers = population.hyperparameters
         self.batch, self.policy_freq = numbers.pop("batch_size"), numbers.pop("policy_freq")
         self.settings: dict[str, Any] = numbers
@@ -106,12 +99,6 @@ class CapturedFrames(Learner):
                 lambda: sample_and_update(tensors, sums),
                 warm_up=lambda: sample_and_update(*trial),
             )
-
-    def prepare(self, agent: TD3) -> None:
-        if self.fused:
-            from td3.accelerate.fused import fuse  # Triton comes with PyTorch for CUDA only
-
-            fuse(agent)
 
     def close(self) -> None:
         self.graphs.clear()

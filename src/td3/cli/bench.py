@@ -174,7 +174,7 @@ def report(arguments: Arguments) -> int:
 
     page = arguments.out or Path("docs/performance.md")
     written = write_page(arguments.results, page)
-    if (arguments.results / "paper").is_dir():
+    if any(arguments.results.glob("paper/*/config.toml")):
         from td3.results import write_results
 
         authors = arguments.results.parent / "reference" / "td3_authors_curves.csv"

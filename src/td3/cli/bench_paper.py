@@ -93,7 +93,7 @@ def shown(plan: "Plan") -> Iterator[Callable[["Progress"], None]]:
 
     console, steps = Console(stderr=True, highlight=False), plan.config.loop.steps
     columns = (
-        TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(),
         TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
     said = time.monotonic()
@@ -104,8 +104,11 @@ def shown(plan: "Plan") -> Iterator[Callable[["Progress"], None]]:
             nonlocal said
             reached = progress.steps | dict.fromkeys(progress.finished, steps)
             for task, step in reached.items():
+                testing = task in progress.finished and task not in progress.earned
                 bars.start_task(known[task])
-                bars.update(known[task], completed=step)
+                bars.update(
+                    known[task], completed=step, description=f"{task}{', trying it out' * testing}"
+                )
             if not console.is_terminal and time.monotonic() - said > SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
                 console.print(", ".join(f"{task} {step:,}" for task, step in reached.items()))

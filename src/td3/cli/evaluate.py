@@ -16,8 +16,6 @@ class Arguments:
     td3 evaluate runs/my-run --episodes 100
 
     td3 evaluate runs/my-run/policy/agent-0.safetensors --json
-
-    td3 evaluate --pretrained HalfCheetah-v5 --episodes 100
     """
 
     folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None

@@ -17,8 +17,6 @@ class Arguments:
     td3 video runs/my-run
 
     td3 video runs/my-run --agent 2 --episodes 3 --out walk
-
-    td3 video --pretrained HalfCheetah-v5 --out cheetah
     """
 
     folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
