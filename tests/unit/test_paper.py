@@ -118,11 +118,16 @@ def test_most_reports_of_progress_are_left_out(trained: Plan, tmp_path: Path) ->
     shutil.copytree(trained.runs / "Pendulum-v1", tmp_path / "run")
     events = tmp_path / "run" / "events.jsonl"
     first, *_, last = events.read_text().splitlines()
-    progress = [{"time": 10.0 + k, "event": "progress", "step": k} for k in range(1000)]
-    events.write_text("\n".join([first, *map(json.dumps, progress), last]) + "\n")
+    began, ended = (json.loads(line) for line in (first, last))
+    before = [{"time": 10.0 + k, "event": "progress", "step": k} for k in range(995)]
+    after = [{"time": 5000.0 + k, "event": "progress", "step": k} for k in range(990, 995)]
+    killed = [*before, {"time": 4000.0, "event": "resume", "step": 990}, *after]
+    told = [began | {"time": 9.0}, *killed, ended | {"time": 5010.0}]
+    events.write_text("".join(json.dumps(event) + "\n" for event in told))
     kept = store_run(tmp_path / "run", tmp_path / "out")
-    assert len(kept.events) == 2 + 50
+    assert len(kept.events) < 60
     assert kept.status == "finished"
+    assert kept.wall_seconds == read_run(tmp_path / "run").wall_seconds
 
 
 def test_what_is_finished_is_not_trained_again(
