@@ -15,7 +15,7 @@ tests() { # parity of every way to execute an update, exact resume, fused kernel
   files=$(grep -lr "mark.gpu" tests --include='*.py')
   # Few threads each: on every core at once they would wait for each other.
   # shellcheck disable=SC2086
-  OMP_NUM_THREADS=2 TORCHINDUCTOR_COMPILE_THREADS=1 python3 -m pytest -m gpu -n 8 -rs \
+  OMP_NUM_THREADS=2 TORCHINDUCTOR_COMPILE_THREADS=1 python3 -m pytest -m gpu -p no:benchmark -n 8 -rs \
     --junitxml="$folder/tests-$name.xml" $files >"$folder/tests-$name.log" 2>&1
   tail -n 3 "$folder/tests-$name.log"
 }

@@ -49,9 +49,6 @@ class Learner:
         for diagnostics in member.train(ring, updates, **hyperparameters):
             self.interval.add_update(diagnostics, agent)
 
-    def settle(self) -> None:
-        """Write into the ring what still waits on the host to be stored."""
-
     def streams(self) -> dict[str, list[Stream]]:
         """The streams that learning draws from, where they stand."""
         return {"replay": self.replay.streams, "smooth": self.agent.smooth}

@@ -185,7 +185,6 @@ class Training:
                 "try a smaller learning rate or reward_scale"
             )
         self.population.frozen[agent] = True
-        self.learner.settle()
         erase(self.agent, self.interval, agent)
         self.replay.erase(agent)
         facts = {"step": self.step, **self.population.facts(agent), "message": why}

@@ -73,7 +73,6 @@ def live(
 
 
 def assert_same(plain: Learner, other: Learner, off: float = 0.0) -> None:
-    other.settle()
     mine, theirs = plain.agent.tensors(), other.agent.tensors()
     for name in mine:
         assert (mine[name] - theirs[name]).abs().max() <= off, name

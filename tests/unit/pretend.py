@@ -1,8 +1,9 @@
 """CUDA graphs that are only functions called again: all but the device."""
 
 from collections import deque
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch
 from td3.accelerate import captured, captured_frames, sending, traffic
 
 
-class Device:
+class Stream:
     """Does what it was asked for at once, or, if `late`, not before somebody waits for it."""
 
     def __init__(self, late: bool) -> None:
@@ -31,29 +32,55 @@ class Device:
             self.done += 1
 
 
+class Device:
+    """Streams, each as late as it may be, and the one that work is asked of."""
+
+    def __init__(self, late: bool) -> None:
+        self.late = late
+        self.streams: list[Stream] = []
+        self.current = self.stream()
+
+    def stream(self, priority: int = 0) -> Stream:
+        self.streams.append(Stream(self.late))
+        return self.streams[-1]
+
+    @contextmanager
+    def on(self, stream: Stream) -> Iterator[None]:
+        before, self.current = self.current, stream
+        yield
+        self.current = before
+
+    def catch_up(self) -> None:
+        for stream in self.streams:
+            stream.catch_up()
+
+
 class Graph:
     def __init__(self, device: Device, function: Callable[[], None]) -> None:
-        self.replay = lambda: device.ask(function)
+        self.replay = lambda: device.current.ask(function)
 
 
 class Event:
     def __init__(self, device: Device) -> None:
-        self.device, self.after = device, 0
+        self.device, self.stream, self.after = device, device.current, 0
 
     def record(self) -> None:
-        self.after = self.device.asked
+        self.stream, self.after = self.device.current, self.device.current.asked
 
     def synchronize(self) -> None:
-        self.device.catch_up(self.after)
+        self.stream.catch_up(self.after)
 
-    wait = synchronize
+    def wait(self) -> None:
+        self.device.current.ask(partial(self.stream.catch_up, self.after))
 
 
 def pretend_graphs(monkeypatch: pytest.MonkeyPatch, late: bool = False) -> None:
     """Let `Captured` do all that it does, on a CPU."""
     device = Device(late)
 
-    def capture(function: Callable[[], None], warm_up: Callable[[], None]) -> Graph:
+    def capture(
+        function: Callable[[], None], warm_up: Callable[[], None], stream: Stream | None = None
+    ) -> Graph:
         device.catch_up()
         with torch.no_grad():
             warm_up()
@@ -67,6 +94,6 @@ def pretend_graphs(monkeypatch: pytest.MonkeyPatch, late: bool = False) -> None:
     for module in (captured_frames, traffic, sending):
         monkeypatch.setattr(module, "pinned", pageable)
     monkeypatch.setattr(torch.cuda, "Event", lambda: Event(device))
-    monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.cuda, "Stream", device.stream)
+    monkeypatch.setattr(torch.cuda, "stream", device.on)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda of=None: device.catch_up())

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 from learners import ACTION, STATE, assert_same, config, live, parts, taken
-from pretend import pretend_graphs
+from pretend import Event, pretend_graphs
 
 from td3.accelerate.captured import Captured
-from td3.accelerate.traffic import Traffic
 from td3.config import Config
 from td3.learner import Learner
 
@@ -45,11 +44,35 @@ def test_a_device_that_is_late_changes_nothing(
     assert_same(plain, fast)
 
 
-def test_who_does_not_wait_for_a_late_device_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["synchronize", "wait"])
+def test_who_does_not_wait_for_a_late_device_is_found_out(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend_graphs(monkeypatch, late=True)
-    monkeypatch.setattr(Traffic, "await_device", lambda self: None)
+    monkeypatch.setattr(Event, what, lambda self: None)
     with pytest.raises(AssertionError):
         live(both(config(1)), steps=5, per_agent=1)
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_actions_wait_for_what_moves_how_an_agent_acts_and_for_nothing_else(
+    normalised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_graphs(monkeypatch, late=True)
+    varied = {"environment": {"normalize_observations": normalised}, "agent": {"policy_freq": 9}}
+    _, fast = both(config(**varied))
+    rng = np.random.default_rng(0)
+    for _ in range(3):  # the first update moves the actor, the others do not
+        fast.store(taken(range(3), rng.normal(size=(3, ROW)).astype(np.float32)))
+        fast.learn(1)
+    before = fast.agent.critic.flat.clone()
+    fast.act(np.zeros((3, STATE), dtype=np.float32))
+    torch.cuda.synchronize()
+    fast.learn(1)
+    first = fast.agent.critic.flat.clone()
+    fast.act(np.ones((3, STATE), dtype=np.float32))
+    assert torch.equal(first, fast.agent.critic.flat) != normalised
+    assert not torch.equal(before, first)
 
 
 def test_asking_where_the_streams_stand_changes_nothing() -> None:
@@ -76,21 +99,6 @@ def test_a_grid_gives_each_member_its_numbers() -> None:
     live((plain, fast), steps=20, per_agent=1)
     assert fast.agent.agents == 8
     assert_same(plain, fast)
-
-
-def test_transitions_wait_for_the_next_states_or_until_they_are_needed() -> None:
-    plain, fast = both(config())
-    live((plain, fast), steps=3, per_agent=1)
-    assert plain.replay.rows is not None
-    assert fast.replay.rows is not None
-    written = (fast.replay.rows != 0).any(dim=-1).sum(dim=1)
-    assert (fast.replay.added.tolist(), written.tolist()) == ([3] * 3, [2] * 3)
-    for _ in range(4):  # as while actions are random
-        row = np.ones((3, ROW), dtype=np.float32)
-        for learner in (plain, fast):
-            learner.store(taken(range(3), row))
-    fast.settle()
-    assert torch.equal(plain.replay.rows, fast.replay.rows)
 
 
 @pytest.mark.parametrize("owners", [[0, 0], [0, 1], [0, 0, 2], [1]])

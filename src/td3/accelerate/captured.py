@@ -2,8 +2,9 @@
 
 The update that is captured is the agent's own, traced (`trace.py`), its networks computed by fused
 kernels where those fit (`fused.py`) and the rest merged by Inductor. In a step the host waits once,
-for the actions (`traffic.py`); updates are launched when the environments have those. The ring
-lives on the device, and random numbers arrive in blocks (`sending.py`).
+for the actions (`traffic.py`), and they wait for the actor alone; updates are launched when the
+environments have those. The ring lives on the device, and random numbers arrive in blocks
+(`sending.py`).
 """
 
 import copy
@@ -20,7 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from td3.accelerate.graph import Graph
 from td3.accelerate.sending import AHEAD, Fetching, Sending, at_hand
 from td3.accelerate.trace import Prepare, inputs_of, trace
-from td3.accelerate.traffic import Traffic
+from td3.accelerate.traffic import Acting, Storing
 from td3.agent import TD3
 from td3.learner import Learner
 from td3.metrics import Interval
@@ -62,7 +63,9 @@ class Captured(Traced):
         super().__init__(agent, replay, interval, population, **how)
         self.updating: CapturedUpdates | None = None
         self.alone: dict[int, CapturedUpdates] = {}
-        self.traffic: Traffic | None = None
+        self.acting: Acting | None = None
+        self.storing: Storing | None = None
+        self.actor_moved = torch.cuda.Event()
         self.sizes = torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device)
         """How much of each ring can be sampled; goes to the device together with transitions."""
         self.sizes_sent = False
@@ -73,26 +76,29 @@ class Captured(Traced):
         return self.replay.device == self.agent.device
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        return self.traffic_of(len(states)).act(states)
+        if self.acting is None or len(self.acting.states) != len(states):
+            self.acting = Acting(self.acting_copy(), len(states), self.actor_moved)
+        return self.acting(states)
 
     def store(self, transitions: Transitions) -> None:
-        if self.ring_on_device and self.is_whole_step(transitions.owners):
-            self.traffic_of(len(transitions.rows)).store(transitions.rows)
-            self.sizes_sent = True
-        else:
-            self.settle()
+        self.sizes_sent = self.ring_on_device and self.is_whole_step(transitions.owners)
+        if not self.sizes_sent:
             super().store(transitions)
-            self.sizes_sent = False
+            return
+        rows = transitions.rows
+        if self.storing is None or self.storing.environments != len(rows):
+            self.storing = Storing(self.agent, self.replay, self.sizes, len(rows))
+        self.storing(rows)
 
     def is_whole_step(self, owners: NDArray[np.int64]) -> bool:
         """Whether there is a row of every environment; some may only have reset."""
-        if self.traffic:
-            return len(owners) == len(self.traffic.places)
+        if self.acting:
+            return len(owners) == len(self.acting.states)
         counts = np.bincount(owners, minlength=self.agent.agents)
         return bool((counts == counts[0]).all())
 
     def learn(self, updates: int) -> None:
-        self.settle()
+        self.send_sizes()
         if self.updating is None:
             self.updating = self.update_graphs(
                 self.agent, self.replay, self.interval, self.population.hyperparameters, self.sizes
@@ -100,7 +106,7 @@ class Captured(Traced):
         self.updating(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
-        self.settle()
+        self.send_sizes()
         if agent not in self.alone:
             self.alone[agent] = self.update_graphs(
                 self.agent.member(agent), self.replay.member(agent), self.interval.member(agent),
@@ -108,28 +114,19 @@ class Captured(Traced):
             )  # fmt: skip
         self.alone[agent](updates)
 
-    def settle(self) -> None:
-        if self.traffic:
-            self.traffic.flush()
+    def send_sizes(self) -> None:
         if self.ring_on_device and not self.sizes_sent:
             self.sizes.copy_(torch.from_numpy(self.replay.sizes[:, None]))
             self.sizes_sent = True
-
-    def traffic_of(self, environments: int) -> Traffic:
-        """The exchange of what so many environments need and give."""
-        if self.traffic is None or len(self.traffic.places) != environments:
-            self.settle()
-            agent = self.acting_copy()
-            self.traffic = Traffic(agent, self.replay, self.sizes, environments)
-        return self.traffic
 
     def update_graphs(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
         sizes: Tensor,
     ) -> "CapturedUpdates":  # fmt: skip
         return CapturedUpdates(
-            agent, replay, interval, numbers, sizes, self.prepare, self.compiled, self.fused
-        )
+            agent, replay, interval, numbers, sizes, self.actor_moved, self.prepare, self.compiled,
+            self.fused,
+        )  # fmt: skip
 
     def acting_copy(self) -> TD3:
         """The agent on the same memory, acting by fused kernels without being changed itself."""
@@ -143,7 +140,6 @@ class Captured(Traced):
         return copied
 
     def streams(self) -> dict[str, list[Stream]]:
-        self.settle()
         for updating in self.all_updating:
             updating.sending.rewind()
         return super().streams()
@@ -152,9 +148,9 @@ class Captured(Traced):
         for updating in self.all_updating:
             updating.sending.draws.close()
             updating.graphs.clear()  # they and what they work on refer to each other
-        if self.traffic:
-            self.traffic.graphs.clear()
-        self.traffic = self.updating = None
+        if self.acting:
+            del self.acting.graph
+        self.acting = self.storing = self.updating = None
         self.alone.clear()
 
     @property
@@ -167,9 +163,10 @@ class CapturedUpdates:
 
     def __init__(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
-        sizes: Tensor, prepare: Prepare, compiled: bool, fused: bool,
+        sizes: Tensor, actor_moved: torch.cuda.Event, prepare: Prepare, compiled: bool, fused: bool,
     ) -> None:  # fmt: skip
         self.agent, self.replay, self.interval, self.fused = agent, replay, interval, fused
+        self.actor_moved = actor_moved
         settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
         self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
         self.sending = Sending(agent, replay, batch)
@@ -244,9 +241,12 @@ class CapturedUpdates:
                 self.fetching(self.sending.uniform_at_hand)
             delayed = agent.due(self.policy_freq)
             self.graphs[delayed].replay()
+            if delayed:
+                self.actor_moved.record()
             agent.updates += 1
             agent.tidy()
             counts[:, : 3 if delayed else 2] += 1
+            self.sending.look_ahead()
 
 
 def cloned(tensors: Any) -> Any:

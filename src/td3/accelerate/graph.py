@@ -11,15 +11,21 @@ class Graph:
     It keeps the function, and with it all tensors that it works on: a recording knows addresses.
     """
 
-    def __init__(self, function: Callable[[], None], warm_up: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        function: Callable[[], None],
+        warm_up: Callable[[], None],
+        stream: torch.cuda.Stream | None = None,
+    ) -> None:
+        """`stream`: where it will run, if beside other graphs; what cuBLAS keeps there is apart."""
         self.function = function
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        aside = stream or torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
             warm_up()
             warm_up()
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(aside)
         recorded = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(recorded):
+        with torch.cuda.graph(recorded, stream=stream):
             function()
         self.replay = recorded.replay

@@ -48,9 +48,12 @@ class Sending:
         """See to it that the numbers of the next update are there when it runs."""
         if self.used == AHEAD:
             self.turn_over()
-        elif self.used == AHEAD // 2:  # the block after this one has been drawn by now
-            self.send()
         self.used += 1
+
+    def look_ahead(self) -> None:
+        """Half-way through a block, send the next, which has been drawn by now."""
+        if self.used == AHEAD // 2:
+            self.send()
 
     def turn_over(self) -> None:
         """Leave the block that is used up for the next."""

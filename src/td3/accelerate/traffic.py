@@ -1,4 +1,8 @@
-"""One CUDA graph per step: states and waiting transitions to the device, actions back."""
+"""What a step exchanges with the device: states for actions, and transitions.
+
+Acting has a stream of its own, where it waits for the actor alone: an update that leaves the actor
+as it is goes on meanwhile. Transitions are stored behind the update that is under way.
+"""
 
 from collections.abc import Callable
 
@@ -16,96 +20,103 @@ Parts = dict[str, tuple[tuple[int, ...], torch.dtype]]
 ALIGNED = 64  # bytes
 
 
-class Traffic:
-    """States and transitions to the device in one copy, actions back.
+class Acting:
+    """States to the device and actions back, as one graph. Here a step waits, and only here."""
 
-    A transition waits on the host until the next states are sent, or until it is flushed.
-    """
+    def __init__(self, agent: TD3, environments: int, moved: torch.cuda.Event) -> None:
+        """`moved` is recorded wherever the actor moves."""
+        self.agent, self.moved = agent, moved
+        self.states, self.chosen = (
+            pinned(environments, width) for width in (agent.state_dim, agent.action_dim)
+        )
+        self.states_here, self.chosen_here = self.states.numpy(), self.chosen.numpy()
+        self.states_there = torch.zeros_like(self.states, device=agent.device)
+        self.done = torch.cuda.Event()
+        moved.record()
+        self.stream = torch.cuda.Stream(priority=-1)  # it is little, and much waits for it
+        self.graph = Graph(self.act, warm_up=self.act, stream=self.stream)
 
-    def __init__(self, agent: TD3, replay: ReplayBuffer, sizes: Tensor, environments: int) -> None:
-        self.agent, self.replay, self.sizes = agent, replay, sizes
-        width = row_width(agent.state_dim, agent.action_dim)
-        parts: Parts = {
-            "states": ((environments, agent.state_dim), torch.float32),
-            "rows": ((environments, width), torch.float32),
-            "places": ((environments,), torch.int64),
-            "sizes": ((agent.agents, 1), torch.int64),
-        }
-        self.here = pinned(packed_size(parts), dtype=torch.uint8)
-        self.there = torch.zeros_like(self.here, device=agent.device)
-        here = {name: part.numpy() for name, part in unpack(self.here, parts).items()}
-        self.states, self.rows = here["states"], here["rows"]
-        self.places, self.new_sizes = here["places"], here["sizes"]
-        self.given = unpack(self.there, parts)
-        self.chosen = pinned(environments, agent.action_dim)
-        self.chosen_here = self.chosen.numpy()
-        self.graphs: dict[tuple[bool, bool], Graph] = {}
-        self.done, self.in_flight, self.waiting = torch.cuda.Event(), False, False
-        self.per_agent = environments // agent.agents
-        self.next_places = np.arange(self.per_agent)
-        self.rings = np.arange(agent.agents)[:, None] * replay.capacity
+    def act(self) -> None:
+        agent = self.agent
+        self.states_there.copy_(self.states, non_blocking=True)
+        states = self.states_there.to(agent.dtype).view(agent.agents, -1, agent.state_dim)
+        self.chosen.copy_(agent.act(states).flatten(0, 1), non_blocking=True)
 
-    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Actions for these states; meanwhile what waits is stored. Here a step waits."""
-        self.await_device()
-        self.states[:] = states
-        self.launch(act=True, store=self.waiting)
-        self.await_device()
+    def __call__(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self.agent.normalizer:  # which moves with every step
+            self.moved.record()
+        self.states_here[:] = states
+        with torch.cuda.stream(self.stream):
+            self.moved.wait()
+            self.graph.replay()
+            self.done.record()
+        self.done.synchronize()
         actions: NDArray[np.float32] = self.chosen_here.copy()
         return actions
 
-    def store(self, rows: NDArray[np.float32]) -> None:
-        """Keep one row of each environment until the next states go to the device."""
-        self.flush()
-        self.await_device()
-        replay = self.replay
-        self.rows[:] = rows
+
+class Storing:
+    """Transitions to the ring on the device, one of each environment at a time."""
+
+    def __init__(self, agent: TD3, replay: ReplayBuffer, sizes: Tensor, environments: int) -> None:
+        self.replay, self.environments = replay, environments
+        self.per_agent = environments // agent.agents
+        self.next_places = np.arange(self.per_agent)
+        self.rings = np.arange(agent.agents)[:, None] * replay.capacity
+        if replay.rows is None:
+            replay.allocate(agent.state_dim, agent.action_dim)
+        self.parcels = [Parcel(agent, replay, sizes, environments) for _ in range(2)]
+
+    def __call__(self, rows: NDArray[np.float32]) -> None:
+        replay, parcel = self.replay, self.parcels[0]
+        self.parcels.reverse()
         places = (replay.added[:, None] + self.next_places) % replay.capacity
         places += self.rings
-        self.places[:] = places.reshape(-1)
         replay.added += self.per_agent
-        self.new_sizes[:] = replay.sizes[:, None]
-        self.waiting = True
+        parcel.send(rows, places.reshape(-1), replay.sizes[:, None])
 
-    def flush(self) -> None:
-        """Have stored what waits."""
-        if self.waiting:
-            self.await_device()
-            self.launch(act=False, store=True)
 
-    def launch(self, act: bool, store: bool) -> None:
-        """Replay the graph that does this; capture it the first time."""
-        if (act, store) not in self.graphs:
-            work = self.work(act, store)
-            self.graphs[act, store] = Graph(work, warm_up=work)  # harmless if done twice
-        self.graphs[act, store].replay()
-        self.done.record()
-        self.in_flight, self.waiting = True, self.waiting and not store
+class Parcel:
+    """A step's transitions on their way, in memory of their own."""
 
-    def await_device(self) -> None:
-        """Until the device has read what it was given, that must not be overwritten."""
-        if self.in_flight:
-            self.done.synchronize()
-            self.in_flight = False
+    def __init__(self, agent: TD3, replay: ReplayBuffer, sizes: Tensor, environments: int) -> None:
+        parts: Parts = {
+            "rows": ((environments, row_width(agent.state_dim, agent.action_dim)), torch.float32),
+            "places": ((environments,), torch.int64),
+            "sizes": ((agent.agents, 1), torch.int64),
+        }
+        packed = pinned(packed_size(parts), dtype=torch.uint8)
+        there = torch.zeros_like(packed, device=agent.device)
+        here = {name: part.numpy() for name, part in unpack(packed, parts).items()}
+        self.rows, self.places, self.sizes = here["rows"], here["places"], here["sizes"]
+        self.arrived = torch.cuda.Event()
+        self.deliver = delivery(packed, there, unpack(there, parts), replay, sizes)
+        self.graph: Graph | None = None
 
-    def work(self, act: bool, store: bool) -> Callable[[], None]:
-        """What the graph does."""
-        agent, given = self.agent, self.given
-        if store and self.replay.rows is None:
-            self.replay.allocate(agent.state_dim, agent.action_dim)
+    def send(
+        self, rows: NDArray[np.float32], places: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> None:
+        self.arrived.synchronize()  # what it held before: long ago, unless the host ran far ahead
+        self.rows[:], self.places[:], self.sizes[:] = rows, places, sizes
+        if self.graph is None:
+            self.graph = Graph(self.deliver, warm_up=self.deliver)  # twice the same does no harm
+        self.graph.replay()
+        self.arrived.record()
 
-        def exchange() -> None:
-            self.there.copy_(self.here, non_blocking=True)
-            if act:
-                states = given["states"].to(agent.dtype).view(agent.agents, -1, agent.state_dim)
-                self.chosen.copy_(agent.act(states).flatten(0, 1), non_blocking=True)
-            if store:
-                assert self.replay.rows is not None
-                ring = self.replay.rows.flatten(0, 1)
-                ring.index_copy_(0, given["places"], given["rows"].to(ring.dtype))
-                self.sizes.copy_(given["sizes"])
 
-        return exchange
+def delivery(
+    packed: Tensor, there: Tensor, given: dict[str, Tensor], replay: ReplayBuffer, sizes: Tensor
+) -> Callable[[], None]:
+    """One copy, then each row to its place in the rings."""
+    assert replay.rows is not None
+    ring = replay.rows.flatten(0, 1)
+
+    def deliver() -> None:
+        there.copy_(packed, non_blocking=True)
+        ring.index_copy_(0, given["places"], given["rows"].to(ring.dtype))
+        sizes.copy_(given["sizes"])
+
+    return deliver
 
 
 def packed_size(parts: Parts) -> int:
