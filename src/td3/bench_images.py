@@ -1,6 +1,7 @@
 """How fast agents learn from images: the update, and how much of it is sampling."""
 
 import dataclasses
+from collections.abc import Callable
 
 import torch
 
@@ -21,6 +22,7 @@ from td3.checks import check
 from td3.config import Config, EnvironmentConfig
 from td3.errors import UserError
 from td3.frames import FrameReplay
+from td3.learner import Learner
 from td3.memory import check_memory, ring_bytes
 from td3.metrics import Interval
 from td3.observations import Layout, layout_size, stacked, unstacked
@@ -63,11 +65,7 @@ def bench_images(
         config.precision,
     )  # fmt: skip
 
-    def sample(times: int) -> None:
-        for _ in range(times):
-            ring.gather(ring.draw(config.agent.batch_size), device)
-
-    works = (sample, learner.learn)
+    works = (sampler(learner, ring, config.agent.batch_size), learner.learn)
     repeats = [repeats_for(work, config.agent.policy_freq, rounds, device) for work in works]
     seconds: list[list[float]] = [[], []]
     for _ in range(rounds.count):
@@ -93,6 +91,23 @@ def bench_images(
         "state_dim": sizes[0], "action_dim": action_dim,
     }  # fmt: skip
     return Benchmark("images", described, figures, circumstances)
+
+
+def sampler(learner: Learner, ring: FrameReplay, batch: int) -> Callable[[int], None]:
+    """Samples so many times, in the way in which the learner does."""
+    from td3.accelerate.captured_frames import CapturedFrames  # a second, which few need
+
+    def once() -> None:
+        ring.gather(ring.draw(batch), learner.agent.device)
+
+    if isinstance(learner, CapturedFrames):
+        once = learner.capture_sampling().replay
+
+    def sample(times: int) -> None:
+        for _ in range(times):
+            once()
+
+    return sample
 
 
 def layout_of(environment: EnvironmentConfig) -> Layout:

@@ -257,6 +257,7 @@ class Collector:
         self.may_overflow = bool((np.abs(scale) > 1).any())  # rewards themselves never do
         self.noise = np.empty((len(self.owners), environments.task.action_dim))
         self.noise_of = np.split(self.noise, agents)
+        self.scaled_noise = np.empty_like(self.noise)
         self.noise_drawn = self.noisy = False
         """Whether the next actions' noise is at hand; whether there was any yet."""
         self.returns = np.zeros(len(self.owners))
@@ -276,13 +277,16 @@ class Collector:
         if not self.noise_drawn:
             self.draw_noise()
         self.noise_drawn, self.noisy = False, True
-        noisy = self.noise * self.exploration_noise
-        noisy += actions
+        noisy = self.scaled_noise + actions
         return np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy).astype(np.float32)
 
     def draw_noise(self) -> None:
         for stream, own in zip(self.explore, self.noise_of, strict=True):
             stream.standard_normal(out=own)
+        self.scale_noise()
+
+    def scale_noise(self) -> None:
+        np.multiply(self.noise, self.exploration_noise, out=self.scaled_noise)
         self.noise_drawn = True
 
     def finite(self, rows: NDArray[np.float32], why: str) -> NDArray[np.float32]:
@@ -311,11 +315,14 @@ class Collector:
         self.sent = self.environments.states, actions
         self.environments.send(actions, time)
 
-    def receive(self) -> list[Ended]:
-        """Wait for what came of it; returns the episodes that ended."""
+    def receive(
+        self, expect: Callable[[NDArray[np.float32]], None] = lambda states: None
+    ) -> list[Ended]:
+        """Wait for what came of it; returns the episodes that ended. `expect` is told first."""
         if self.noisy and not self.noise_drawn:
             self.draw_noise()  # for the next actions, while nothing else is to be done
         steps = self.environments.receive()
+        expect(self.environments.states)
         self.last = Last(*self.sent, self.lengths == 0, steps)
         if self.may_overflow:
             self.finite(self.scaled(steps.rewards), "its reward is too large to store")
@@ -376,7 +383,8 @@ class Collector:
         lives = {k.removeprefix("env."): v for k, v in arrays.items() if k.startswith("env.")}
         last = {k.removeprefix("last."): v for k, v in arrays.items() if k.startswith("last.")}
         if "noise" in arrays:
-            self.noise[:], self.noise_drawn = arrays["noise"], True
+            self.noise[:] = arrays["noise"]
+            self.scale_noise()
         if last:
             given: dict[str, Any] = {name: last.pop(name) for name in Last._fields[:-1]}
             self.last = Last(**given, steps=Steps(**last))

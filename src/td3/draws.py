@@ -27,6 +27,8 @@ class Draws:
         """`uniform` and `normal`: buffers to fill in turn, (agents, updates, …) each."""
         self.streams = [*replay, *smooth]
         self.agents = len(replay)
+        self.shares = [range(first, self.agents, threads) for first in range(threads)]
+        """Which agents' numbers each thread draws."""
         self.buffers = list(zip(uniform, normal, strict=True))
         self.pool = ThreadPoolExecutor(threads, "td3-draws")
         self.turn = 0
@@ -39,12 +41,20 @@ class Draws:
 
     def begin(self) -> None:
         """Start to draw the next block."""
-        self.before = [stream_state(stream) for stream in self.streams]
-        uniform, normal = self.buffers[self.turn]
+        self.before = [{} for _ in self.streams]
+        buffers = self.buffers[self.turn]
         self.pending = [
-            self.pool.submit(self.draw, agent, uniform[agent], normal[agent])
-            for agent in range(self.agents)
+            self.pool.submit(self.draw_share, share, *buffers, self.before) for share in self.shares
         ]
+
+    def draw_share(
+        self, agents: range, uniform: NDArray[np.float64], normal: NDArray[np.float32],
+        before: list[dict[str, Any]],
+    ) -> None:  # fmt: skip
+        for agent in agents:
+            for stream in (agent, self.agents + agent):
+                before[stream] = stream_state(self.streams[stream])
+            self.draw(agent, uniform[agent], normal[agent])
 
     def take(self) -> int:
         """Wait for the next block; returns which buffer holds it."""

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 # For so long a counter is watched. More would burn cores while the learner evaluates; less would
-# put workers to sleep during an update on a GPU, and waking them takes tens of microseconds.
-WATCH_SECONDS = 500e-6
+# put workers to sleep when a step on a GPU takes longer once, and waking ten takes longer still.
+WATCH_SECONDS = 2e-3
 BACKSTOP_MILLISECONDS = 20  # for the unlikely case that sleeper and ringer just missed each other
 # x86 shows stores to other cores in their order: who sees the counter sees the numbers. Other
 # processors need a barrier, which Python lacks and a channel has.

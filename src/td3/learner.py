@@ -21,6 +21,9 @@ class Learner:
         self.agent, self.replay, self.interval = agent, replay, interval
         self.population = population
 
+    def expect(self, states: NDArray[np.float32]) -> None:
+        """These are the states for which actions will be wanted next, unless it learns before."""
+
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """The actors' actions in all environments, without noise."""
         given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])

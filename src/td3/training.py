@@ -141,7 +141,7 @@ class Training:
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, states)
         self.store()
-        ended = self.collector.receive()
+        ended = self.collector.receive(self.learner.expect)
         for episode in ended:
             self.interval.add_episode(*episode)
             if loop.update == "episode":

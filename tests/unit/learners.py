@@ -57,7 +57,7 @@ def live(
     agents = learners[0].agent.agents
     owners = np.repeat(np.arange(agents), per_agent)
     rng = np.random.default_rng(seed)
-    for _ in range(steps):
+    for step in range(steps):
         rows = rng.normal(size=(agents * per_agent, 2 * STATE + ACTION + 2)).astype(np.float32)
         states = rng.normal(size=(agents * per_agent, STATE)).astype(np.float32)
         actions = []
@@ -65,6 +65,8 @@ def live(
             if learner.agent.normalizer:
                 learner.agent.normalizer.observe(owners, states)
             updates = per_agent if learner.replay.filled else 0
+            if step % 3:
+                learner.expect(states)
             actions.append(learner.act(states))
             if updates:
                 learner.learn(updates)

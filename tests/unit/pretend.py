@@ -46,9 +46,13 @@ class Device:
 
     @contextmanager
     def on(self, stream: Stream) -> Iterator[None]:
-        before, self.current = self.current, stream
+        before = self.current
+        self.turn_to(stream)
         yield
-        self.current = before
+        self.turn_to(before)
+
+    def turn_to(self, stream: Stream) -> None:
+        self.current = stream
 
     def catch_up(self) -> None:
         for stream in self.streams:
@@ -96,4 +100,6 @@ def pretend_graphs(monkeypatch: pytest.MonkeyPatch, late: bool = False) -> None:
     monkeypatch.setattr(torch.cuda, "Event", lambda: Event(device))
     monkeypatch.setattr(torch.cuda, "Stream", device.stream)
     monkeypatch.setattr(torch.cuda, "stream", device.on)
+    monkeypatch.setattr(torch.cuda, "set_stream", device.turn_to)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: device.current)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda of=None: device.catch_up())

@@ -75,6 +75,25 @@ def test_actions_wait_for_what_moves_how_an_agent_acts_and_for_nothing_else(
     assert not torch.equal(before, first)
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_what_was_expected_before_learning_is_thought_over(
+    late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_graphs(monkeypatch, late=late)
+    plain, fast = both(config())
+    live((plain, fast), steps=3, per_agent=1)
+    states, others = (np.full((3, STATE), number, dtype=np.float32) for number in (1.0, 2.0))
+    chosen = []
+    for learner in (plain, fast):
+        learner.expect(states)
+        learner.learn(2)
+        chosen.append([learner.act(states), learner.act(others)])
+        learner.expect(states)
+        learner.expect(others)
+        chosen[-1].append(learner.act(others))
+    np.testing.assert_array_equal(*chosen)
+
+
 def test_asking_where_the_streams_stand_changes_nothing() -> None:
     plain, fast = both(config())
     for piece in range(4):

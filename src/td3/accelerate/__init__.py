@@ -8,6 +8,7 @@ numbers, and `fused.py` for its own kernels; `captured_frames.py` where states a
 
 import os
 import shutil
+import warnings
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -61,6 +62,8 @@ def make_learner(
 
 def prepare_gpu(agent: TD3, precision: str) -> None:
     """How it multiplies and convolves."""
+    # Inductor's advice, to those who asked for float32.
+    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores", UserWarning)
     torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
     torch.backends.cudnn.allow_tf32 = precision != "float32"
     torch.backends.cudnn.deterministic = True  # or a resumed run would not be exact

@@ -66,6 +66,8 @@ class Captured(Traced):
         self.acting: Acting | None = None
         self.storing: Storing | None = None
         self.actor_moved = torch.cuda.Event()
+        self.expected: NDArray[np.float32] | None = None
+        """The states for which actions are being chosen."""
         self.sizes = torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device)
         """How much of each ring can be sampled; goes to the device together with transitions."""
         self.sizes_sent = False
@@ -75,10 +77,17 @@ class Captured(Traced):
         """Whether the ring is where the agent is; else it stayed on the host."""
         return self.replay.device == self.agent.device
 
+    def expect(self, states: NDArray[np.float32]) -> None:
+        if self.acting and len(self.acting.states) == len(states):
+            self.acting.begin(states)
+            self.expected = states
+
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.acting is None or len(self.acting.states) != len(states):
             self.acting = Acting(self.acting_copy(), len(states), self.actor_moved)
-        return self.acting(states)
+        if states is not self.expected:
+            self.acting.begin(states)
+        return self.acting.finish()
 
     def store(self, transitions: Transitions) -> None:
         self.sizes_sent = self.ring_on_device and self.is_whole_step(transitions.owners)
@@ -98,7 +107,7 @@ class Captured(Traced):
         return bool((counts == counts[0]).all())
 
     def learn(self, updates: int) -> None:
-        self.send_sizes()
+        self.before_learning()
         if self.updating is None:
             self.updating = self.update_graphs(
                 self.agent, self.replay, self.interval, self.population.hyperparameters, self.sizes
@@ -106,7 +115,7 @@ class Captured(Traced):
         self.updating(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
-        self.send_sizes()
+        self.before_learning()
         if agent not in self.alone:
             self.alone[agent] = self.update_graphs(
                 self.agent.member(agent), self.replay.member(agent), self.interval.member(agent),
@@ -114,7 +123,8 @@ class Captured(Traced):
             )  # fmt: skip
         self.alone[agent](updates)
 
-    def send_sizes(self) -> None:
+    def before_learning(self) -> None:
+        self.expected = None  # it may act otherwise from now on
         if self.ring_on_device and not self.sizes_sent:
             self.sizes.copy_(torch.from_numpy(self.replay.sizes[:, None]))
             self.sizes_sent = True

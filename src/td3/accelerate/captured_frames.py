@@ -100,5 +100,13 @@ class CapturedFrames(Traced):
                 warm_up=lambda: sample_and_update(*trial),
             )
 
+    def capture_sampling(self) -> Graph:
+        """Putting a batch together and nothing else, to measure how long that takes."""
+
+        def sample() -> None:
+            self.replay.collected(self.drawn)
+
+        return Graph(sample, warm_up=sample)
+
     def close(self) -> None:
         self.graphs.clear()

@@ -26,7 +26,7 @@ class Sending:
         self.copied = [torch.cuda.Event() for _ in range(3)]
         self.draws = Draws(
             replay.streams, agent.smooth, [u.numpy() for u in self.uniform],
-            [n.numpy() for n in self.normal], threads=min(8, usable_cores(), agent.agents),
+            [n.numpy() for n in self.normal], threads=min(8, usable_cores(), -(-agent.agents // 8)),
         )  # fmt: skip
         self.given = {
             "uniform": torch.zeros(2, *shape, dtype=torch.float64, device=device),

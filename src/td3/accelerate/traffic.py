@@ -21,7 +21,7 @@ ALIGNED = 64  # bytes
 
 
 class Acting:
-    """States to the device and actions back, as one graph. Here a step waits, and only here."""
+    """States to the device and actions back, as one graph."""
 
     def __init__(self, agent: TD3, environments: int, moved: torch.cuda.Event) -> None:
         """`moved` is recorded wherever the actor moves."""
@@ -34,6 +34,7 @@ class Acting:
         self.done = torch.cuda.Event()
         moved.record()
         self.stream = torch.cuda.Stream(priority=-1)  # it is little, and much waits for it
+        self.others = torch.cuda.current_stream()
         self.graph = Graph(self.act, warm_up=self.act, stream=self.stream)
 
     def act(self) -> None:
@@ -42,14 +43,22 @@ class Acting:
         states = self.states_there.to(agent.dtype).view(agent.agents, -1, agent.state_dim)
         self.chosen.copy_(agent.act(states).flatten(0, 1), non_blocking=True)
 
-    def __call__(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+    def begin(self, states: NDArray[np.float32]) -> None:
+        """Have actions chosen for these states."""
         if self.agent.normalizer:  # which moves with every step
             self.moved.record()
+        self.done.synchronize()  # if nobody asked for the last ones, they may be in the making
         self.states_here[:] = states
-        with torch.cuda.stream(self.stream):
+        torch.cuda.set_stream(self.stream)
+        try:
             self.moved.wait()
             self.graph.replay()
             self.done.record()
+        finally:
+            torch.cuda.set_stream(self.others)
+
+    def finish(self) -> NDArray[np.float32]:
+        """The actions. Here a step waits, and only here."""
         self.done.synchronize()
         actions: NDArray[np.float32] = self.chosen_here.copy()
         return actions
