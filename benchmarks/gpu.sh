@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that is shown of td3 on a GPU:
-#   benchmarks/gpu.sh FOLDER [tests] [update] [train] [scaling] [images] [pixels] [paper] [course]
+#   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper] [course]
 # TD3_MINUTES limits what trains for long, TD3_TASKS names some of the paper's tasks.
 # Logs and results are written into FOLDER; results that are to be kept go to benchmarks/results.
 set -uo pipefail
@@ -28,9 +28,12 @@ update() {
     --out "$folder/update-$name-10-float32.json"
 }
 
-train() {
+throughput() {
   "${td3[@]}" bench throughput --rounds 5 --seconds 2 --out "$folder/throughput-$name-1.json"
   "${td3[@]}" bench throughput --agents 10 --rounds 5 --seconds 2 --out "$folder/throughput-$name-10.json"
+}
+
+environments() {
   "${td3[@]}" bench environments --seconds 0.3 --out "$folder/environments-$name.json"
 }
 
