@@ -263,15 +263,14 @@ def train_for(training: Training, seconds: float, device: torch.device) -> tuple
 def stopwatches(training: Training, device: torch.device) -> Iterator[dict[str, float]]:
     """Measure the parts of the loop while it runs; gives the seconds that each has taken."""
     seconds = dict.fromkeys(PARTS, 0.0)
-    watched = {
-        "acting": (training.learner, "act"),
-        "simulator": (training.environments, "receive"),
-        "replay_add": (training.learner, "store"),
-        "update": (
-            training.learner,
-            "learn" if training.config.loop.update == "step" else "learn_alone",
-        ),
-    }
+    learn = "learn" if training.config.loop.update == "step" else "learn_alone"
+    watched = [
+        ("acting", training.learner, "expect"),
+        ("acting", training.learner, "act"),
+        ("simulator", training.environments, "receive"),
+        ("replay_add", training.learner, "store"),
+        ("update", training.learner, learn),
+    ]
 
     def watch(part: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any) -> Any:
@@ -285,12 +284,12 @@ def stopwatches(training: Training, device: torch.device) -> Iterator[dict[str, 
         return timed
 
     # An attribute of the object hides the method of its class; taking it away brings that back.
-    for part, (owner, name) in watched.items():
+    for part, owner, name in watched:
         setattr(owner, name, watch(part, getattr(owner, name)))
     try:
         yield seconds
     finally:
-        for owner, name in watched.values():
+        for _, owner, name in watched:
             delattr(owner, name)
 
 

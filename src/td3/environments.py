@@ -160,7 +160,8 @@ class Environment:
     """One simulator, with flat observations and actions in [-1, 1], checked at every step."""
 
     def __init__(self, config: EnvironmentConfig, render_mode: str | None = None) -> None:
-        with hushed(config.id):
+        # Importing dm_control has every deprecation shown from then on, whoever's it is.
+        with hushed(config.id), warnings.catch_warnings():
             single = make(config, render_mode)
             self.space = single.observation_space
             self.env = stacking(single, config)

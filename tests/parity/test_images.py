@@ -26,7 +26,7 @@ LEARNERS: dict[str, Callable[..., Learner]] = {
     "fused": functools.partial(CapturedFrames, compiled=True, fused=True),
 }
 AGENT = {"hidden_sizes": [32, 24], "batch_size": 32, "channels": [8, 8], "features": 10}
-TOLERANCE = {"double": 1e-9, "single": 3e-2, "bf16": 6e-1}
+TOLERANCE = {"double": 1e-9, "single": 3e-2, "tf32": 3e-1, "bf16": 6e-1}
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -78,7 +78,7 @@ def test_single_precision_on_a_cpu() -> None:
 @pytest.mark.gpu
 @GPU
 @pytest.mark.parametrize("agents", [1, 3])
-@pytest.mark.parametrize("numbers", TOLERANCE)
+@pytest.mark.parametrize("numbers", ["double", "single", "bf16"])
 @pytest.mark.parametrize("way", LEARNERS)
 def test_on_a_gpu(
     way: str, numbers: str, agents: int, record_property: Callable[[str, object], None]
@@ -86,7 +86,8 @@ def test_on_a_gpu(
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     off = distance(trained(LEARNERS[way], agents, "cuda", numbers), agents)
     record_property("distance", off)
-    assert off <= TOLERANCE[numbers]
+    # Fused kernels multiply single precision in tf32, whatever cuBLAS does.
+    assert off <= TOLERANCE["tf32" if (way, numbers) == ("fused", "single") else numbers]
 
 
 @pytest.mark.gpu

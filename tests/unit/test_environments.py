@@ -1,6 +1,7 @@
 """Environments: actions always in bounds, observations always flat, anything else refused."""
 
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -374,6 +375,21 @@ class Leaving(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> Any:
         sys.exit(0)
+
+
+class Loud(Leaving):
+    """Changes how everybody's warnings are shown, as dm_control does."""
+
+    def __init__(self) -> None:
+        warnings.simplefilter("always", DeprecationWarning)
+
+
+def test_making_a_task_does_not_change_how_warnings_are_shown() -> None:
+    gym.register("Loud-v0", Loud)
+    before = list(warnings.filters)
+    Environment(EnvironmentConfig("Loud-v0"))
+    assert warnings.filters == before
+    gym.registry.pop("Loud-v0")
 
 
 def test_a_simulator_that_leaves_python_stops_the_run_in_order() -> None:
