@@ -319,6 +319,12 @@ def register(env_id: str) -> None:
                 raise UserError(
                     f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'."
                 ) from error
+            except Exception as error:  # dm_control looks for what draws when it is imported
+                way = os.environ.get("MUJOCO_GL")
+                hint = f" (MUJOCO_GL={way}: is its library installed?)" if way else ""
+                raise UserError(
+                    f"Cannot import {module}, which {env_id} needs: {first_line(error)}{hint}."
+                ) from error
 
 
 def versioned(env_id: str) -> str:

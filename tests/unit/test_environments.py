@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from td3.config import EnvironmentConfig
-from td3.environments import Environment, Task, action_bounds, versioned
+from td3.environments import SIMULATORS, Environment, Task, action_bounds, versioned
 from td3.errors import RunStopped, UserError
 from td3.observations import flatten, observation_layout
 
@@ -426,3 +426,16 @@ def test_a_module_that_cannot_be_imported_is_said_when_the_task_is_made(
     assert versioned("broken_task:Some") == "broken_task:Some"
     with pytest.raises(UserError, match="Cannot make broken_task:Some"):
         Environment(EnvironmentConfig("broken_task:Some"))
+
+
+def test_a_simulator_that_fails_when_it_is_imported_is_said_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "draws_by_nothing.py").write_text("None.glGetError")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(SIMULATORS, "Drawn", ("draws_by_nothing", "dm-control"))
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    with pytest.raises(UserError, match=r"^Cannot import draws_by_nothing, which Drawn-v0 needs: "):
+        Environment(EnvironmentConfig("Drawn-v0"))
+    with pytest.raises(UserError, match=r"glGetError' \(MUJOCO_GL=osmesa: is its library"):
+        versioned("Drawn-v0")

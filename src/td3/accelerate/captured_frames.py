@@ -5,11 +5,13 @@ rest. The host draws what to sample when it is needed, and sends it along; it wa
 actions.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from td3.accelerate.captured import Traced, cloned, inductor
 from td3.accelerate.graph import Graph
@@ -19,6 +21,7 @@ from td3.agent import TD3
 from td3.frames import FrameReplay
 from td3.metrics import Interval
 from td3.population import Population
+from td3.replay import Batch
 
 SLOTS = 8  # updates that the host may be ahead
 
@@ -80,8 +83,8 @@ class CapturedFrames(Traced):
 
     def capture(self) -> Graph:
         """The update that is due, as a graph. Trying it out changes nothing."""
-        agent, sums = self.agent, self.interval.sums
-        example = self.replay.collected(self.drawn)
+        agent, sums, sample = self.agent, self.interval.sums, self.sample
+        example = sample()
         update = trace(
             agent, example, self.noise, self.settings, agent.due(self.policy_freq), self.prepare
         )
@@ -89,8 +92,7 @@ class CapturedFrames(Traced):
         function: Callable[..., Any] = inductor(update) if self.compiled else update
 
         def sample_and_update(tensors: list[Tensor], sums: Tensor) -> None:
-            batch = self.replay.collected(self.drawn)
-            seen = function([*tensors, *batch, self.noise])
+            seen = function([*tensors, *sample(), self.noise])
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
 
         trial = cloned((tensors, sums))
@@ -100,13 +102,21 @@ class CapturedFrames(Traced):
                 warm_up=lambda: sample_and_update(*trial),
             )
 
+    @functools.cached_property
+    def sample(self) -> Callable[[], Batch]:
+        """Puts the batch that was drawn together; compiled in few passes.
+
+        Apart from the update, whose convolutions want it in memory anyway.
+        """
+        if not self.compiled:
+            return lambda: self.replay.collected(self.drawn)
+        collected = inductor(make_fx(lambda drawn: list(self.replay.collected(drawn)))(self.drawn))
+        return lambda: Batch(*collected(self.drawn))
+
     def capture_sampling(self) -> Graph:
-        """Putting a batch together and nothing else, to measure how long that takes."""
-
-        def sample() -> None:
-            self.replay.collected(self.drawn)
-
-        return Graph(sample, warm_up=sample)
+        """Sampling and nothing else, to measure how long that takes."""
+        with torch.no_grad():
+            return Graph(self.sample, warm_up=self.sample)
 
     def close(self) -> None:
         self.graphs.clear()

@@ -13,8 +13,8 @@ class Graph:
 
     def __init__(
         self,
-        function: Callable[[], None],
-        warm_up: Callable[[], None],
+        function: Callable[[], object],
+        warm_up: Callable[[], object],
         stream: torch.cuda.Stream | None = None,
     ) -> None:
         """`stream`: where it will run, if beside other graphs; what cuBLAS keeps there is apart."""
