@@ -37,6 +37,8 @@ def film(
     if out is None:
         folder = run if run.is_dir() else run.parent
         out = folder / "videos" / policy.name
+    if out.suffix in (".mp4", ".gif"):
+        out = out.with_suffix("")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

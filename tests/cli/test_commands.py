@@ -183,10 +183,11 @@ def test_evaluate_repeats_what_training_saw(run: Path) -> None:
 
 
 def test_video_makes_a_playable_film_without_a_display(run: Path, tmp_path: Path) -> None:
-    done = td3("video", run, "--seconds", "1", "--out", tmp_path / "film", "--json")
+    done = td3("video", run, "--seconds", "1", "--out", tmp_path / "film.mp4", "--json")
     mp4, gif = (Path(path) for path in json.loads(done.stdout)["videos"])
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(mp4))
     assert (frames, seconds) == (20, pytest.approx(1.0, abs=0.1))
+    assert (mp4.name, gif.name) == ("film.mp4", "film.gif")
     assert gif.read_bytes().startswith(b"GIF89a")
 
 
