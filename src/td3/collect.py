@@ -12,6 +12,7 @@ from td3.errors import RunStopped
 from td3.seeding import Stream
 from td3.transitions import Transitions
 
+NOISE_AHEAD = 64  # steps
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -255,11 +256,7 @@ class Collector:
         )
         self.exploration_noise, self.reward_scale = noise[:, None], scale
         self.may_overflow = bool((np.abs(scale) > 1).any())  # rewards themselves never do
-        self.noise = np.empty((len(self.owners), environments.task.action_dim))
-        self.noise_of = np.split(self.noise, agents)
-        self.scaled_noise = np.empty_like(self.noise)
-        self.noise_drawn = self.noisy = False
-        """Whether the next actions' noise is at hand; whether there was any yet."""
+        self.take_noise(np.empty((0, len(self.owners), environments.task.action_dim)))
         self.returns = np.zeros(len(self.owners))
         self.lengths = np.zeros(len(self.owners), dtype=np.int64)
         self.last: Last | None = None
@@ -274,20 +271,23 @@ class Collector:
     def explore_around(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """The actors' actions with Gaussian noise, kept in range."""
         actions = self.finite(actions, "its action is no longer finite")
-        if not self.noise_drawn:
+        if self.used == len(self.noise):
             self.draw_noise()
-        self.noise_drawn, self.noisy = False, True
-        noisy = self.scaled_noise + actions
-        return np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy).astype(np.float32)
+        noisy = self.scaled_noise[self.used] + actions
+        self.used += 1
+        kept: NDArray[np.float64] = np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy)
+        return kept.astype(np.float32)
 
     def draw_noise(self) -> None:
-        for stream, own in zip(self.explore, self.noise_of, strict=True):
-            stream.standard_normal(out=own)
-        self.scale_noise()
+        """For some steps to come: a call for a few numbers takes as long as one for many."""
+        shape = (NOISE_AHEAD, self.count, self.environments.task.action_dim)
+        drawn = [stream.standard_normal(shape) for stream in self.explore]
+        self.take_noise(np.concatenate(drawn, axis=1))
 
-    def scale_noise(self) -> None:
-        np.multiply(self.noise, self.exploration_noise, out=self.scaled_noise)
-        self.noise_drawn = True
+    def take_noise(self, noise: NDArray[np.float64]) -> None:
+        """Normal numbers, (steps, environments, action_dim), and how many steps have used them."""
+        self.noise, self.used = noise, 0
+        self.scaled_noise = noise * self.exploration_noise
 
     def finite(self, rows: NDArray[np.float32], why: str) -> NDArray[np.float32]:
         """The rows, after freezing every agent with a number not finite; zeros for the frozen."""
@@ -319,7 +319,7 @@ class Collector:
         self, expect: Callable[[NDArray[np.float32]], None] = lambda states: None
     ) -> list[Ended]:
         """Wait for what came of it; returns the episodes that ended. `expect` is told first."""
-        if self.noisy and not self.noise_drawn:
+        if 0 < len(self.noise) == self.used:
             self.draw_noise()  # for the next actions, while nothing else is to be done
         steps = self.environments.receive()
         expect(self.environments.states)
@@ -371,8 +371,8 @@ class Collector:
 
     def snapshot(self) -> Arrays:
         own: Arrays = {"returns": self.returns, "lengths": self.lengths}
-        if self.noise_drawn:
-            own["noise"] = self.noise
+        if self.used < len(self.noise):
+            own["noise"] = self.noise[self.used :]
         if self.last:
             *given, steps = self.last
             own |= {f"last.{k}": v for k, v in zip(Last._fields, given, strict=False)}
@@ -383,8 +383,7 @@ class Collector:
         lives = {k.removeprefix("env."): v for k, v in arrays.items() if k.startswith("env.")}
         last = {k.removeprefix("last."): v for k, v in arrays.items() if k.startswith("last.")}
         if "noise" in arrays:
-            self.noise[:] = arrays["noise"]
-            self.scale_noise()
+            self.take_noise(arrays["noise"].reshape(-1, *self.noise.shape[1:]))
         if last:
             given: dict[str, Any] = {name: last.pop(name) for name in Last._fields[:-1]}
             self.last = Last(**given, steps=Steps(**last))

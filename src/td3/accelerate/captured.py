@@ -78,12 +78,12 @@ class Captured(Traced):
         return self.replay.device == self.agent.device
 
     def expect(self, states: NDArray[np.float32]) -> None:
-        if self.acting and len(self.acting.states) == len(states):
+        if self.acting and self.acting.environments == len(states):
             self.acting.begin(states)
             self.expected = states
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        if self.acting is None or len(self.acting.states) != len(states):
+        if self.acting is None or self.acting.environments != len(states):
             self.acting = Acting(self.acting_copy(), len(states), self.actor_moved)
         if states is not self.expected:
             self.acting.begin(states)
@@ -102,7 +102,7 @@ class Captured(Traced):
     def is_whole_step(self, owners: NDArray[np.int64]) -> bool:
         """Whether there is a row of every environment; some may only have reset."""
         if self.acting:
-            return len(owners) == len(self.acting.states)
+            return len(owners) == self.acting.environments
         counts = np.bincount(owners, minlength=self.agent.agents)
         return bool((counts == counts[0]).all())
 

@@ -25,7 +25,7 @@ class Acting:
 
     def __init__(self, agent: TD3, environments: int, moved: torch.cuda.Event) -> None:
         """`moved` is recorded wherever the actor moves."""
-        self.agent, self.moved = agent, moved
+        self.agent, self.environments, self.moved = agent, environments, moved
         self.states, self.chosen = (
             pinned(environments, width) for width in (agent.state_dim, agent.action_dim)
         )
