@@ -37,12 +37,8 @@ environments() {
   "${td3[@]}" bench environments --seconds 0.3 --out "$folder/environments-$name.json"
 }
 
-scaling() { # every size is compiled first, side by side; what is measured comes from the cache
-  for axis in agents batch width environments; do
-    "${td3[@]}" bench scaling --axes $axis --rounds 1 --seconds 0.01 --json >/dev/null &
-  done
-  wait
-  "${td3[@]}" bench scaling --rounds 3 --seconds 0.3 --out "$folder/scaling-$name.json"
+scaling() {
+  "${td3[@]}" bench scaling --coarse --rounds 3 --seconds 0.2 --out "$folder/scaling-$name.json"
 }
 
 images() {
@@ -71,7 +67,11 @@ learn() { # RUN TASK OPTIONS: what is kept of the run goes to FOLDER/RUN
 }
 
 paper() { # the paper's tasks, for TD3_MINUTES; again: on from there
-  timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" bench paper --at-once "${TD3_AT_ONCE:-1}" "${tasks[@]}" \
+  at_once=${TD3_AT_ONCE:-1}
+  if [ "$at_once" -gt 1 ] && command -v nvidia-cuda-mps-control >/dev/null; then
+    nvidia-cuda-mps-control -d && trap 'echo quit | nvidia-cuda-mps-control' EXIT # kernels side by side
+  fi
+  timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" bench paper --at-once "$at_once" "${tasks[@]}" \
     --evaluation.every 10000 --results "$folder/paper" --json
 }
 

@@ -99,8 +99,14 @@ class Scaling(Benchmark):
         return super().as_dict() | {"axes": axes}
 
 
-def count_points(axes: Sequence[str]) -> int:
-    return sum(len(AXES[name].sizes) for name in axes)
+def sizes_of(axis: str, coarse: bool) -> tuple[int, ...]:
+    """All sizes, or every second and the last."""
+    sizes = AXES[axis].sizes
+    return tuple(dict.fromkeys((*sizes[::2], sizes[-1]))) if coarse else sizes
+
+
+def count_points(axes: Sequence[str], coarse: bool = False) -> int:
+    return sum(len(sizes_of(name, coarse)) for name in axes)
 
 
 def bench_scaling(
@@ -109,8 +115,9 @@ def bench_scaling(
     rounds: Rounds,
     tick: Tick = lambda: None,
     longest: float = LONGEST,
+    coarse: bool = False,
 ) -> Scaling:
-    """Every point of the axes asked for."""
+    """Every point of the axes asked for, or only every second."""
     loop = dataclasses.replace(config.loop, replay_size=min(RING, config.loop.replay_size))
     config = check(dataclasses.replace(config, loop=loop))
     circumstances = take_note()
@@ -118,7 +125,7 @@ def bench_scaling(
     config = dataclasses.replace(config, device=str(device))
     if "environments" in axes:
         refuse_early(config)
-    found = {name: measure_axis(config, name, rounds, tick, longest) for name in axes}
+    found = {name: measure_axis(config, name, rounds, tick, longest, coarse) for name in axes}
     described = describe(config, device, rounds) | {
         "environment": config.environment.id,
         "state_dim": STATE_DIM,
@@ -128,15 +135,16 @@ def bench_scaling(
 
 
 def measure_axis(
-    config: Config, name: str, rounds: Rounds, tick: Tick, longest: float
+    config: Config, name: str, rounds: Rounds, tick: Tick, longest: float, coarse: bool
 ) -> list[Point]:
     """From the smallest size to the largest, while a point stays affordable."""
     axis, expected, points = AXES[name], 0.0, list[Point]()
+    growth = axis.growth**2 if coarse else axis.growth
     measure = measure_collecting if name == "environments" else measure_update
-    for size in axis.sizes:
+    for size in sizes_of(name, coarse):
         if expected > longest:
             points.append(Point(size, {}, f"would take about {expected:.0f} s"))
-            expected *= axis.growth
+            expected *= growth
             tick()
             continue
         start = time.perf_counter()
@@ -146,7 +154,7 @@ def measure_axis(
             points.append(Point(size, {}, first_line(error)))
         # What a round takes beyond its seconds is what grows: a single update may be longer.
         planned = 2 * rounds.count * rounds.seconds
-        expected = axis.growth * max(0.0, time.perf_counter() - start - planned)
+        expected = growth * max(0.0, time.perf_counter() - start - planned)
         tick()
     return points
 

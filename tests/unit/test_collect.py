@@ -10,7 +10,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
-from td3.collect import Collector, Ended, Environments, InProcess, Slot
+from td3.collect import NOISE_AHEAD, Collector, Ended, Environments, InProcess, Slot
 from td3.config import EnvironmentConfig
 from td3.errors import RunStopped
 from td3.replay import ReplayBuffer
@@ -321,6 +321,18 @@ def test_exploration_adds_gaussian_noise_and_stays_in_range() -> None:
     assert bottom.min() == -1.0
     assert len(np.unique(middle)) > 3900
     assert len(np.unique(collector.explore_around(0 * chosen))) == 3  # each with noise of its own
+
+
+def test_noise_drawn_ahead_is_what_each_step_would_have_drawn() -> None:
+    collector = Collector(
+        make(None, count=2, agents=2), 2, [Streams.from_seed(s).explore for s in (3, 4)], [0.1, 0.2]
+    )
+    alone = [Streams.from_seed(s).explore for s in (3, 4)]
+    nothing = np.zeros((4, 1), dtype=np.float32)
+    for _ in range(2 * NOISE_AHEAD + 5):
+        drawn = [0.1 * alone[0].standard_normal((2, 1)), 0.2 * alone[1].standard_normal((2, 1))]
+        wanted = np.clip(np.concatenate(drawn), -1, 1).astype(np.float32)
+        np.testing.assert_array_equal(collector.explore_around(nothing), wanted)
 
 
 def slot(kind: str = "Scripted", seed: int = 0, remake_every: int = NEVER) -> Slot:

@@ -16,7 +16,7 @@ from td3.cli import main
 from td3.cli.bench import Arguments, run
 from td3.config import Config, load_recipe
 from td3.errors import UserError
-from td3.scaling import AXES, bench_scaling, count_points
+from td3.scaling import AXES, bench_scaling, count_points, sizes_of
 from td3.scaling_plot import plot_scaling, points_of
 
 TINY = Rounds(1, 0.01)
@@ -44,6 +44,8 @@ def test_the_axes_double() -> None:
             len(axis.sizes) - 1
         )
     assert count_points(list(AXES)) == 9 + 7 + 5 + 6
+    assert count_points(list(AXES), coarse=True) == 5 + 4 + 3 + 4
+    assert sizes_of("environments", coarse=True) == (1, 4, 16, 32)
 
 
 def test_each_axis_changes_one_size_alone() -> None:

@@ -99,6 +99,8 @@ class Arguments:
         "agents", "batch", "width", "environments",
     )  # fmt: skip
     """What grows, for scaling."""
+    coarse: bool = False
+    """Only every second size, for scaling: on a GPU each is compiled first."""
     plot: Path | None = None
     """Draw the figure of scaling to this file, as PNG and as SVG."""
     results: Path = Path("benchmarks/results")
@@ -189,7 +191,7 @@ def ticks(arguments: Arguments) -> int:
     if arguments.kind == "scaling":
         from td3.scaling import count_points
 
-        return count_points(arguments.axes)
+        return count_points(arguments.axes, arguments.coarse)
     if arguments.kind == "peers":
         from td3.peers import ENTRIES
 
@@ -222,7 +224,7 @@ def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
     if arguments.kind == "scaling":
         from td3.scaling import bench_scaling
 
-        return bench_scaling(config, arguments.axes, rounds, tick)
+        return bench_scaling(config, arguments.axes, rounds, tick, coarse=arguments.coarse)
     return bench.bench_throughput(config, rounds, tick)
 
 
