@@ -101,7 +101,7 @@ def sampler(learner: Learner, ring: FrameReplay, batch: int) -> Callable[[int], 
         ring.gather(ring.draw(batch), learner.agent.device)
 
     if isinstance(learner, CapturedFrames):
-        once = learner.capture_sampling().replay
+        once = learner.sampling_alone()
 
     def sample(times: int) -> None:
         for _ in range(times):

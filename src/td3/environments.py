@@ -160,7 +160,6 @@ class Environment:
     """One simulator, with flat observations and actions in [-1, 1], checked at every step."""
 
     def __init__(self, config: EnvironmentConfig, render_mode: str | None = None) -> None:
-        # Importing dm_control has every deprecation shown from then on, whoever's it is.
         with hushed(config.id), warnings.catch_warnings():
             single = make(config, render_mode)
             self.space = single.observation_space
@@ -192,8 +191,6 @@ class Environment:
 
 def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[Any, Any]:
     """`gymnasium.make`, with the simulator's package imported first and its errors explained."""
-    # dm_control fixes the way it renders when it is imported: too late once training began.
-    prepare_rendering()
     register(config.id)
     kwargs: dict[str, Any] = dict(config.kwargs)
     if config.pixels:
@@ -311,10 +308,12 @@ def picture_size(config: EnvironmentConfig) -> dict[str, Any]:
 
 def register(env_id: str) -> None:
     """Import the package that knows this id."""
+    prepare_rendering()  # dm_control fixes how it draws when it is imported
     for part, (module, extra) in SIMULATORS.items():
         if part in env_id:
             try:
-                importlib.import_module(module)
+                with warnings.catch_warnings():  # dm_control would have all deprecations shown
+                    importlib.import_module(module)
             except ImportError as error:
                 raise UserError(
                     f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'."

@@ -22,7 +22,7 @@ class Learner:
         self.population = population
 
     def expect(self, states: NDArray[np.float32]) -> None:
-        """These are the states for which actions will be wanted next, unless it learns before."""
+        """These are the states for which actions are wanted next; learning before undoes that."""
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """The actors' actions in all environments, without noise."""

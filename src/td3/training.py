@@ -137,7 +137,7 @@ class Training:
         if loop.update == "step" and not exploring and self.replay.filled:
             self.learner.learn(self.collector.count * loop.updates_per_step)
         if not exploring:
-            self.interval.add_actions(chosen)
+            self.interval.add_actions(self.collector.zero_where_frozen(chosen))
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, states)
         self.store()

@@ -132,7 +132,7 @@ def test_resume_keeps_it_frozen_and_the_others_exact(
 def test_the_learner_for_a_gpu_freezes_the_same_member(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With graphs that are only called again. Transitions wait there when a member is frozen."""
+    """With graphs that are only called again."""
     config = population(key, 1e30)
     plain = trained(dataclasses.replace(config, execution="eager"), tmp_path / "plain")
     pretend_graphs(monkeypatch)
@@ -141,6 +141,9 @@ def test_the_learner_for_a_gpu_freezes_the_same_member(
         lambda *given: Captured(*given[:4], compiled=False, fused=False),
     )
     captured = trained(config, tmp_path / "captured")
+    for stop in sorted(set(read_run(tmp_path / "captured").frozen.values())):
+        assert train_in_pieces(config, tmp_path / f"pieces-{stop}", [stop]) == []
+        assert different(tmp_path / "captured", tmp_path / f"pieces-{stop}") == []
     assert plain.population.frozen.tolist() == captured.population.frozen.tolist()
     assert different(tmp_path / "plain", tmp_path / "captured") == []
     assert captured.replay.rows is not None

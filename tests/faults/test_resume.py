@@ -59,6 +59,7 @@ def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> No
     ("variant", "precision"),
     [
         ("pendulum", "tf32"), ("four agents", "tf32"), ("after each episode", "tf32"),
+        ("three environments", "tf32"), ("normalised, rewards scaled", "tf32"),
         ("pictures and numbers", "tf32"), ("pendulum from pixels", "tf32"),
         ("pendulum from pixels", "bf16"),
     ],

@@ -48,8 +48,10 @@ class Device:
     def on(self, stream: Stream) -> Iterator[None]:
         before = self.current
         self.turn_to(stream)
-        yield
-        self.turn_to(before)
+        try:
+            yield
+        finally:
+            self.turn_to(before)
 
     def turn_to(self, stream: Stream) -> None:
         self.current = stream
@@ -95,8 +97,14 @@ def pretend_graphs(monkeypatch: pytest.MonkeyPatch, late: bool = False) -> None:
 
     for module in (captured, captured_frames, traffic):
         monkeypatch.setattr(module, "Graph", capture)
+
+    def across(target: torch.Tensor, source: torch.Tensor) -> None:
+        device.current.ask(partial(target.copy_, source))
+
     for module in (captured_frames, traffic, sending):
         monkeypatch.setattr(module, "pinned", pageable)
+    for module in (captured_frames, sending):
+        monkeypatch.setattr(module, "across", across)
     monkeypatch.setattr(torch.cuda, "Event", lambda: Event(device))
     monkeypatch.setattr(torch.cuda, "Stream", device.stream)
     monkeypatch.setattr(torch.cuda, "stream", device.on)

@@ -7,6 +7,7 @@ from learners import ACTION, STATE, assert_same, config, live, parts, taken
 from pretend import Event, pretend_graphs
 
 from td3.accelerate.captured import Captured
+from td3.accelerate.sending import AHEAD
 from td3.config import Config
 from td3.learner import Learner
 
@@ -33,15 +34,33 @@ def test_it_does_what_the_plain_learner_does(host: bool, agents: int) -> None:
     assert_same(plain, fast)
 
 
+@pytest.mark.parametrize("host", [False, True], ids=["ring on the device", "ring on the host"])
 @pytest.mark.parametrize("agents", [1, 3])
 def test_a_device_that_is_late_changes_nothing(
-    agents: int, monkeypatch: pytest.MonkeyPatch
+    host: bool, agents: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend_graphs(monkeypatch, late=True)
-    plain, fast = both(config(agents))
+    plain, fast = both(config(agents, agent={"policy_freq": 8}))
+    if host:
+        fast.replay.device = torch.device("cpu", 0)
     live((plain, fast), steps=71, per_agent=2)
+    assert plain.agent.updates.min() > 4 * AHEAD
     torch.cuda.synchronize()
     assert_same(plain, fast)
+
+
+def test_many_transitions_are_stored_by_a_late_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_graphs(monkeypatch, late=True)
+    plain, fast = both(config())
+    rng = np.random.default_rng(0)
+    for _ in range(6):  # as while actions are random
+        rows = rng.normal(size=(3, ROW)).astype(np.float32)
+        for learner in (plain, fast):
+            learner.store(taken(range(3), rows))
+    torch.cuda.synchronize()
+    assert plain.replay.rows is not None
+    assert fast.replay.rows is not None
+    assert torch.equal(plain.replay.rows, fast.replay.rows)
 
 
 @pytest.mark.parametrize("what", ["synchronize", "wait"])
@@ -91,6 +110,8 @@ def test_what_was_expected_before_learning_is_thought_over(
         learner.expect(states)
         learner.expect(others)
         chosen[-1].append(learner.act(others))
+        learner.expect(states)
+        chosen[-1] += [learner.act(others), learner.act(states)]
     np.testing.assert_array_equal(*chosen)
 
 
@@ -127,6 +148,19 @@ def test_a_first_step_in_which_some_environments_only_reset(owners: list[int]) -
     for learner in (plain, fast):
         learner.store(taken(owners, rows))
     live((plain, fast), steps=3, per_agent=2)
+    assert_same(plain, fast)
+
+
+def test_resets_among_random_steps_capture_nothing_anew() -> None:
+    plain, fast = both(config(1))
+    storings = set()
+    for count in (4, 3, 4, 2, 4, 0, 4):
+        rows = np.full((count, ROW), count, dtype=np.float32)
+        for learner in (plain, fast):
+            learner.store(taken([0] * count, rows))
+        storings.add(fast.storing)
+    assert len(storings) == 1
+    live((plain, fast), steps=3, per_agent=4)
     assert_same(plain, fast)
 
 

@@ -1,5 +1,7 @@
 """The learner for a GPU and a ring of observations, with graphs that are only functions."""
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from gymnasium import spaces
 from pretend import pretend_graphs
 from test_frames import ACTION, SPACE, Oracle
 
-from td3.accelerate.captured_frames import CapturedFrames
+from td3.accelerate.captured_frames import SLOTS, CapturedFrames
 from td3.agent import TD3
 from td3.config import Config, from_dict
 from td3.frames import FrameReplay
@@ -62,3 +64,28 @@ def test_it_does_what_the_plain_learner_does(
         pairs = zip(streams, fast.streams()[name], strict=True)
         assert all(stream_state(one) == stream_state(two) for one, two in pairs)
     fast.close()
+
+
+def test_a_late_device_and_what_is_left_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_graphs(monkeypatch, late=True)
+    config = from_dict({"agent": AGENT, "environment": {"id": "none"}, "seeds": 2})
+    oracle = Oracle(stack=2, environments=2, agents=config.agents)
+    plain = Learner(*parts(config, SPACE, 2))
+    fast = CapturedFrames(*parts(config, SPACE, 2), compiled=False, fused=False)
+    for _ in range(20):
+        transitions = oracle.step()
+        for learner in (plain, fast):
+            learner.store(transitions)
+    for learner in (plain, fast):
+        learner.learn(3 * SLOTS)
+    torch.cuda.synchronize()
+    mine, theirs = plain.agent.tensors(), fast.agent.tensors()
+    assert [name for name in mine if not torch.equal(mine[name], theirs[name])] == []
+    ring = weakref.ref(fast.replay)
+    gc.disable()
+    try:
+        fast.close()
+        del fast, learner
+        assert ring() is None
+    finally:
+        gc.enable()

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -378,18 +379,25 @@ class Leaving(gym.Env[Any, Any]):
 
 
 class Loud(Leaving):
-    """Changes how everybody's warnings are shown, as dm_control does."""
+    """Changes how everybody's warnings are shown."""
 
     def __init__(self) -> None:
         warnings.simplefilter("always", DeprecationWarning)
 
 
-def test_making_a_task_does_not_change_how_warnings_are_shown() -> None:
-    gym.register("Loud-v0", Loud)
+def test_making_a_task_does_not_change_how_warnings_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "import warnings\nwarnings.simplefilter('always', DeprecationWarning)\n"
+    (tmp_path / "loud_simulator.py").write_text(lines)  # as dm_control
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(SIMULATORS, "Loud", ("loud_simulator", "dm-control"))
+    monkeypatch.setitem(gym.registry, "Loud-v0", EnvSpec("Loud-v0", Loud))
     before = list(warnings.filters)
+    assert versioned("Loud-v0") == "Loud-v0"
+    assert warnings.filters == before
     Environment(EnvironmentConfig("Loud-v0"))
     assert warnings.filters == before
-    gym.registry.pop("Loud-v0")
 
 
 def test_a_simulator_that_leaves_python_stops_the_run_in_order() -> None:

@@ -87,6 +87,7 @@ class Captured(Traced):
             self.acting = Acting(self.acting_copy(), len(states), self.actor_moved)
         if states is not self.expected:
             self.acting.begin(states)
+            self.expected = None
         return self.acting.finish()
 
     def store(self, transitions: Transitions) -> None:
@@ -101,10 +102,10 @@ class Captured(Traced):
 
     def is_whole_step(self, owners: NDArray[np.int64]) -> bool:
         """Whether there is a row of every environment; some may only have reset."""
-        if self.acting:
-            return len(owners) == self.acting.environments
+        if known := self.acting or self.storing:
+            return len(owners) == known.environments
         counts = np.bincount(owners, minlength=self.agent.agents)
-        return bool((counts == counts[0]).all())
+        return bool(counts[0] and (counts == counts[0]).all())
 
     def learn(self, updates: int) -> None:
         self.before_learning()
@@ -159,6 +160,7 @@ class Captured(Traced):
             updating.sending.draws.close()
             updating.graphs.clear()  # they and what they work on refer to each other
         if self.acting:
+            self.acting.done.synchronize()
             del self.acting.graph
         self.acting = self.storing = self.updating = None
         self.alone.clear()

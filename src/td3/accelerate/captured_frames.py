@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from td3.accelerate.captured import Traced, cloned, inductor
 from td3.accelerate.graph import Graph
-from td3.accelerate.sending import pinned
+from td3.accelerate.sending import across, pinned
 from td3.accelerate.trace import inputs_of, trace
 from td3.agent import TD3
 from td3.frames import FrameReplay
@@ -77,14 +77,15 @@ class CapturedFrames(Traced):
         slot.drawn.copy_(torch.from_numpy(self.replay.draw(self.batch)))
         for stream, out in zip(self.agent.smooth, slot.noise.numpy(), strict=True):
             stream.standard_normal(out=out, dtype=out.dtype)
-        self.drawn.copy_(slot.drawn, non_blocking=True)
-        self.noise.copy_(slot.noise, non_blocking=True)
+        across(self.drawn, slot.drawn)
+        across(self.noise, slot.noise)
         slot.sent.record()
 
     def capture(self) -> Graph:
         """The update that is due, as a graph. Trying it out changes nothing."""
         agent, sums, sample = self.agent, self.interval.sums, self.sample
-        example = sample()
+        with torch.no_grad():
+            example = sample()
         update = trace(
             agent, example, self.noise, self.settings, agent.due(self.policy_freq), self.prepare
         )
@@ -113,10 +114,17 @@ class CapturedFrames(Traced):
         collected = inductor(make_fx(lambda drawn: list(self.replay.collected(drawn)))(self.drawn))
         return lambda: Batch(*collected(self.drawn))
 
-    def capture_sampling(self) -> Graph:
-        """Sampling and nothing else, to measure how long that takes."""
+    def sampling_alone(self) -> Callable[[], None]:
+        """Draws, sends and puts together a batch, to measure how long that takes."""
         with torch.no_grad():
-            return Graph(self.sample, warm_up=self.sample)
+            graph = Graph(self.sample, warm_up=self.sample)
+
+        def sample() -> None:
+            self.send()
+            graph.replay()
+
+        return sample
 
     def close(self) -> None:
         self.graphs.clear()
+        self.__dict__.pop("sample", None)  # it and the ring refer to each other

@@ -72,8 +72,8 @@ class Sending:
         drawn = self.draws.take()
         with torch.cuda.stream(self.stream):
             self.free[other].wait()
-            self.given["uniform"][other].copy_(self.uniform[drawn], non_blocking=True)
-            self.given["normal"][other].copy_(self.normal[drawn], non_blocking=True)
+            across(self.given["uniform"][other], self.uniform[drawn])
+            across(self.given["normal"][other], self.normal[drawn])
             self.ready[other].record()
             self.copied[drawn].record()
         self.sent.append(drawn)
@@ -112,8 +112,13 @@ class Fetching:
         self.turn = 1 - self.turn
         self.sent[self.turn].synchronize()
         rows = self.replay.gather_rows(self.replay.places(uniform), out=self.buffers[self.turn])
-        self.picked.copy_(rows, non_blocking=True)
+        across(self.picked, rows)
         self.sent[self.turn].record()
+
+
+def across(target: Tensor, source: Tensor) -> None:
+    """Have the device copy from pinned memory when it gets there."""
+    target.copy_(source, non_blocking=True)
 
 
 def pinned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -24,7 +24,7 @@ class Acting:
     """States to the device and actions back, as one graph."""
 
     def __init__(self, agent: TD3, environments: int, moved: torch.cuda.Event) -> None:
-        """`moved` is recorded wherever the actor moves."""
+        """`moved` is recorded after updates of the actors; a frozen one's actions are masked."""
         self.agent, self.environments, self.moved = agent, environments, moved
         self.states, self.chosen = (
             pinned(environments, width) for width in (agent.state_dim, agent.action_dim)
@@ -47,9 +47,8 @@ class Acting:
         """Have actions chosen for these states."""
         if self.agent.normalizer:  # which moves with every step
             self.moved.record()
-        self.done.synchronize()  # if nobody asked for the last ones, they may be in the making
         self.states_here[:] = states
-        torch.cuda.set_stream(self.stream)
+        torch.cuda.set_stream(self.stream)  # a with statement takes several times as long
         try:
             self.moved.wait()
             self.graph.replay()
