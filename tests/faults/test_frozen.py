@@ -128,12 +128,12 @@ def test_resume_keeps_it_frozen_and_the_others_exact(
     assert sorted(whole) == [2, 3]
 
 
-@pytest.mark.parametrize("key", [RATE, SCALE])
+@pytest.mark.parametrize(("key", "diverging"), [(RATE, 1e30), (SCALE, 1e30), (SCALE, 1e25)])
 def test_the_learner_for_a_gpu_freezes_the_same_member(
-    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, diverging: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With graphs that are only called again."""
-    config = population(key, 1e30)
+    """With graphs that are only called again. The next actions were chosen before it froze."""
+    config = population(key, diverging, agent={"actor_learning_rate": 0.1})
     plain = trained(dataclasses.replace(config, execution="eager"), tmp_path / "plain")
     pretend_graphs(monkeypatch)
     monkeypatch.setattr(
@@ -142,8 +142,11 @@ def test_the_learner_for_a_gpu_freezes_the_same_member(
     )
     captured = trained(config, tmp_path / "captured")
     for stop in sorted(set(read_run(tmp_path / "captured").frozen.values())):
-        assert train_in_pieces(config, tmp_path / f"pieces-{stop}", [stop]) == []
-        assert different(tmp_path / "captured", tmp_path / f"pieces-{stop}") == []
+        short = dataclasses.replace(config, loop=dataclasses.replace(config.loop, steps=stop + 5))
+        whole, pieces = tmp_path / f"whole-{stop}", tmp_path / f"pieces-{stop}"
+        assert train_in_pieces(short, whole, []) == []
+        assert train_in_pieces(short, pieces, [stop]) == []
+        assert different(whole, pieces) == []
     assert plain.population.frozen.tolist() == captured.population.frozen.tolist()
     assert different(tmp_path / "plain", tmp_path / "captured") == []
     assert captured.replay.rows is not None

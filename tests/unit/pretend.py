@@ -33,15 +33,18 @@ class Stream:
 
 
 class Device:
-    """Streams, each as late as it may be, and the one that work is asked of."""
+    """Streams, and the one that work is asked of.
 
-    def __init__(self, late: bool) -> None:
-        self.late = late
-        self.streams: list[Stream] = []
-        self.current = self.stream()
+    If `late`, each is as late as it may be, or, by `others_early`, only the first of them.
+    """
+
+    def __init__(self, late: bool, others_early: bool) -> None:
+        self.others_late = late and not others_early
+        self.current = Stream(late)
+        self.streams = [self.current]
 
     def stream(self, priority: int = 0) -> Stream:
-        self.streams.append(Stream(self.late))
+        self.streams.append(Stream(self.others_late))
         return self.streams[-1]
 
     @contextmanager
@@ -80,9 +83,11 @@ class Event:
         self.device.current.ask(partial(self.stream.catch_up, self.after))
 
 
-def pretend_graphs(monkeypatch: pytest.MonkeyPatch, late: bool = False) -> None:
+def pretend_graphs(
+    monkeypatch: pytest.MonkeyPatch, late: bool = False, others_early: bool = False
+) -> None:
     """Let `Captured` do all that it does, on a CPU."""
-    device = Device(late)
+    device = Device(late, others_early)
 
     def capture(
         function: Callable[[], None], warm_up: Callable[[], None], stream: Stream | None = None

@@ -49,6 +49,19 @@ def test_a_device_that_is_late_changes_nothing(
     assert_same(plain, fast)
 
 
+@pytest.mark.parametrize("others_early", [False, True])
+def test_random_numbers_are_kept_until_a_late_device_has_used_them(
+    others_early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_graphs(monkeypatch, late=True, others_early=others_early)
+    plain, fast = both(config())
+    live((plain, fast), steps=5, per_agent=1)
+    for learner in (plain, fast):
+        learner.learn(8 * AHEAD)
+    torch.cuda.synchronize()
+    assert_same(plain, fast)
+
+
 def test_many_transitions_are_stored_by_a_late_device(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_graphs(monkeypatch, late=True)
     plain, fast = both(config())
