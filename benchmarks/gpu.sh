@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that is shown of td3 on a GPU:
 #   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper] [course]
-# TD3_MINUTES limits what trains for long, TD3_TASKS names some of the paper's tasks.
+# TD3_MINUTES limits what trains for long; TD3_TASKS names some of the paper's tasks, TD3_AT_ONCE trains
+# several side by side, TD3_EVERY says how many steps lie between evaluations.
 # Logs and results are written into FOLDER; results that are to be kept go to benchmarks/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -72,7 +73,7 @@ paper() { # the paper's tasks, for TD3_MINUTES; again: on from there
     nvidia-cuda-mps-control -d && trap 'echo quit | nvidia-cuda-mps-control' EXIT # kernels side by side
   fi
   timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" bench paper --at-once "$at_once" "${tasks[@]}" \
-    --evaluation.every 10000 --results "$folder/paper" --json
+    --evaluation.every "${TD3_EVERY:-10000}" --results "$folder/paper" --json
 }
 
 course() { # PyBullet's walkers, with the walk-throughs' settings and with those of RL Baselines3 Zoo
