@@ -95,13 +95,16 @@ def bench_images(
 
 def sampler(learner: Learner, ring: FrameReplay, batch: int) -> Callable[[int], None]:
     """Samples so many times, in the way in which the learner does."""
-    from td3.accelerate.captured_frames import CapturedFrames  # a second, which few need
+    device = learner.agent.device
 
     def once() -> None:
-        ring.gather(ring.draw(batch), learner.agent.device)
+        ring.gather(ring.draw(batch), device)
 
-    if isinstance(learner, CapturedFrames):
-        once = learner.sampling_alone()
+    if device.type == "cuda":
+        from td3.accelerate.captured_frames import CapturedFrames  # a second, which few need
+
+        if isinstance(learner, CapturedFrames):
+            once = learner.sampling_alone()
 
     def sample(times: int) -> None:
         for _ in range(times):

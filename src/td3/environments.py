@@ -160,7 +160,7 @@ class Environment:
     """One simulator, with flat observations and actions in [-1, 1], checked at every step."""
 
     def __init__(self, config: EnvironmentConfig, render_mode: str | None = None) -> None:
-        with hushed(config.id), warnings.catch_warnings():
+        with hushed(config.id):
             single = make(config, render_mode)
             self.space = single.observation_space
             self.env = stacking(single, config)

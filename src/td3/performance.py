@@ -61,6 +61,7 @@ def made(reports: dict[str, Report], anchors: dict[str, Any]) -> str:
         "update": update,
         "images": lambda found: images(found, anchors),
         "scaling": scaling,
+        "environments": environments,
     }
     parts = []
     for kind in dict.fromkeys([*KINDS, *(report["benchmark"] for report in reports.values())]):
@@ -155,6 +156,23 @@ def scaling(reports: dict[str, Report]) -> str:
                 rows = [row[:-1] for row in rows]
             header = [axis, *(key.replace("_", " ") for key in keys), "left out"]
             parts += [f"{place(report)} (`{name}`), {axis}:", table(header[: len(rows[0])], rows)]
+    return "\n\n".join(parts)
+
+
+def environments(reports: dict[str, Report]) -> str:
+    parts = ["## Environments by themselves"]
+    for name, report in reports.items():
+        figures, workers = report["figures"], report["settings"]["workers"]
+        rows = [
+            [size, *(spread(figures[f"{what}_{size}"]) for what in ("own", "workers")), str(count),
+             spread(figures[f"own_over_workers_{size}"])]
+            for size, count in workers.items()
+        ]  # fmt: skip
+        header = ["environments", "a step of all in one process, µs", "in workers, µs", "workers"]
+        parts += [
+            f"{place(report)}; {report['settings']['environment']}, {length(report)} (`{name}`):",
+            table([*header, "one process ÷ workers"], rows),
+        ]
     return "\n\n".join(parts)
 
 

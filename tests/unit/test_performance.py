@@ -81,6 +81,12 @@ def results(tmp_path: Path) -> Path:
     (folder / "images-gpu.json").write_text(
         stored("images", settings=picture, figures={key: figure(400) for key in keys})
     )
+    stepped = {"own_2": figure(100), "workers_2": figure(80), "own_over_workers_2": figure(1.25)}
+    (folder / "environments-gpu.json").write_text(
+        stored(
+            "environments", settings={"workers": {"2": 1}, "environment": "T-v0"}, figures=stepped
+        )
+    )
     for name in ("update-cpu", "throughput-cpu"):
         shutil.copy(RESULTS / f"{name}.json", folder)
     return folder
@@ -95,6 +101,7 @@ def test_every_kind_of_result_has_its_place(results: Path, tmp_path: Path) -> No
     assert "| other 2 | 100 (100 – 100) | 3 (3 – 3) | learn |" in text
     assert "| absent |  |  | not installed |" in text
     assert "| 2 |  |  | would take about 99 s |" in text
+    assert "| 2 | 100 (100 – 100) | 80 (80 – 80) | 1 | 1.25 (1.25 – 1.25) |" in text
     assert "## Workers" in text
     assert "| steps per second | 4,321 (4,321 – 4,321) 1/s |" in text
     assert "a GPU" in text
@@ -102,7 +109,7 @@ def test_every_kind_of_result_has_its_place(results: Path, tmp_path: Path) -> No
     ours, theirs = re.findall(r"\| .* 3 stacked images 84 × 84 × 3, .*", text)
     assert ours.startswith("| `images-gpu` | a GPU, bf16 | 3 stacked")
     assert theirs.startswith("| DrQ-v2, published by its authors")
-    assert text.count("\n| `") == 3 + 6
+    assert text.count("\n| `") == 3 + 7
 
 
 def test_words_outside_the_marks_are_kept(results: Path, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What the device needs from the host during training, sent while it works: numbers and batches."""
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from td3.draws import Draws
 from td3.replay import ReplayBuffer
 
 AHEAD = 32  # updates per block of random numbers
+AGENTS_PER_THREAD = 8  # one thread draws theirs in less time than their updates take
 
 
 class Sending:
@@ -26,7 +29,8 @@ class Sending:
         self.copied = [torch.cuda.Event() for _ in range(3)]
         self.draws = Draws(
             replay.streams, agent.smooth, [u.numpy() for u in self.uniform],
-            [n.numpy() for n in self.normal], threads=min(8, usable_cores(), -(-agent.agents // 8)),
+            [n.numpy() for n in self.normal],
+            threads=min(8, usable_cores(), math.ceil(agent.agents / AGENTS_PER_THREAD)),
         )  # fmt: skip
         self.given = {
             "uniform": torch.zeros(2, *shape, dtype=torch.float64, device=device),
