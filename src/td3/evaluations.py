@@ -23,7 +23,7 @@ from td3.config import Config
 from td3.cores import usable_cores
 from td3.environments import Environment, Task
 from td3.errors import UserError
-from td3.evaluation import Evaluation, episode_seeds, evaluate
+from td3.evaluation import Evaluation, episode_seeds
 from td3.evaluator import play
 from td3.policy import policy_card, policy_tensors
 from td3.processes import Link, Reported, portable_spec, start_process
@@ -61,15 +61,12 @@ class InLoop:
         self.play()
 
     def play(self) -> None:
-        """All agents act in one forward pass."""
-        found = evaluate(
-            self.agent.act,
-            self.config.environment,
-            [own if agent in self.policies else [] for agent, own in enumerate(self.seeds)],
-            self.agent.device,
-            self.config.evaluation.max_steps,
-        )
-        self.playing = {agent: partial(found.of, agent) for agent in self.policies}
+        """One agent after the other, when its result is asked for."""
+        limit = self.config.evaluation.max_steps
+        self.playing = {
+            agent: partial(play, self.card, policy, self.seeds[agent], limit)
+            for agent, policy in self.policies.items()
+        }
 
     def results(self) -> list[Result]:
         """What the evaluation under way has found, waiting for it; nothing if there is none."""
@@ -96,15 +93,8 @@ class InLoop:
         for key, tensor in tensors.items():
             agent, _, name = key.partition(".")
             self.policies.setdefault(int(agent), {})[name] = tensor
-        self.play_again()
-
-    def play_again(self) -> None:
-        """From the policies, for the agents have learnt since."""
-        limit = self.config.evaluation.max_steps
-        self.playing = {
-            agent: partial(play, self.card, policy, self.seeds[agent], limit)
-            for agent, policy in self.policies.items()
-        }
+        if self.policies:
+            self.play()
 
     def close(self) -> None: ...
 
@@ -132,10 +122,6 @@ class Background(InLoop):
             agent: self.threads.submit(self.play_elsewhere, agent, policy).result
             for agent, policy in self.policies.items()
         }
-
-    def play_again(self) -> None:
-        if self.policies:
-            self.play()
 
     def start(self) -> None:
         facts = {

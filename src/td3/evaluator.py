@@ -26,7 +26,7 @@ def play(
 ) -> Evaluation:
     """Evaluate one policy on the CPU."""
     policy = Policy(card, tensors)
-    return evaluate(policy.act, policy.environment, [seeds], max_steps=max_steps)
+    return evaluate(policy.act, policy.environment, seeds, max_steps)
 
 
 def serve(channel: Channel, facts: dict[str, Any]) -> None:

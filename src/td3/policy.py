@@ -25,7 +25,7 @@ from td3.errors import UserError, first_line, nearest
 from td3.files import digest, replace_file
 from td3.networks import Actor
 from td3.normalize import Normalizer
-from td3.observations import flatten, has_images, in_words, layout_size
+from td3.observations import Observation, flatten, has_images, in_words, layout_size
 
 FORMAT = 1
 
@@ -65,20 +65,40 @@ class Policy:
             self.normalizer = Normalizer(1, state_dim, torch.float32, torch.device("cpu"))
             self.normalizer.load_state_dict(groups["normalizer"])
             self.normalizer.refresh()
+        self.layers = [
+            (weight[0].numpy(), bias[0, 0].numpy())
+            for weight, bias in self.actor.layers(self.actor.flat.detach())
+        ]
 
     def __call__(self, observation: Any) -> NDArray[Any]:
         """The action for one observation."""
-        state = torch.from_numpy(flatten(self.layout, observation))
-        return self.bounds.scale(self.act(state.view(1, 1, -1)).view(-1).numpy())
+        return self.bounds.scale(self.act(flatten(self.layout, observation)))
+
+    def act(self, state: Observation) -> NDArray[np.float32]:
+        """For one flat state, in [-1, 1].
+
+        The actor is computed by NumPy: for a single state PyTorch takes longer to find out what to
+        do than to do it, and what the simulator had in the processor's cache is gone afterwards.
+        """
+        x = state
+        if self.normalizer:
+            x = self.normalizer.normalize(x)
+        if self.encoder:
+            x = self.encoded(x)
+        for weight, bias in self.layers[:-1]:
+            x = np.maximum(x @ weight + bias, 0)
+        weight, bias = self.layers[-1]
+        action: NDArray[np.float32] = np.tanh(x @ weight + bias)
+        return action
 
     @torch.no_grad()
-    def act(self, states: Tensor) -> Tensor:
-        """(1, n, state_dim) → (1, n, action_dim) in [-1, 1]."""
-        if self.normalizer:
-            states = self.normalizer(states)
-        if self.encoder:
-            states = self.encoder(states)
-        return self.actor(states)  # type: ignore[no-any-return]
+    def encoded(self, state: Observation) -> NDArray[np.float32]:
+        """What the actor sees of a state with images."""
+        assert self.encoder is not None
+        features: NDArray[np.float32] = (
+            self.encoder(torch.from_numpy(state).view(1, 1, -1)).view(-1).numpy()
+        )
+        return features
 
     def check_fits(self, task: Task) -> None:
         """Refuse a task that changed since the policy was trained."""

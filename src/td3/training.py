@@ -208,7 +208,7 @@ class Training:
     def take_in(self) -> None:
         """Write what the evaluation under way has found; keep each agent's best policy."""
         for result in self.evaluations.results():
-            agent, (returns,), (lengths,) = result.agent, result.found.returns, result.found.lengths
+            agent, returns, lengths = result.agent, result.found.returns, result.found.lengths
             best = float(returns.mean()) > self.best[agent]
             record = evaluation_record(
                 result.step, agent, self.seeds[agent], returns, lengths, best

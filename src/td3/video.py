@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
@@ -74,8 +73,7 @@ def play(policy: Policy, environment: Environment, seed: int, limit: int) -> Ite
     state = environment.reset(seed=seed)
     yield render(environment)
     for _ in range(limit - 1):
-        action = policy.act(torch.from_numpy(state).view(1, 1, -1)).view(-1).numpy()
-        state, _, terminated, truncated = environment.step(action)
+        state, _, terminated, truncated = environment.step(policy.act(state))
         yield render(environment)
         if terminated or truncated:
             return

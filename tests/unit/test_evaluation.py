@@ -5,10 +5,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
+from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
 from td3.evaluation import episode_seeds, evaluate
+from td3.observations import Observation
 
 
 class Endless(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
@@ -27,8 +28,8 @@ class Endless(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
 gym.register("Endless-v0", entry_point=Endless)
 
 
-def still(states: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(*states.shape[:2], 1)
+def still(state: Observation) -> NDArray[np.float32]:
+    return np.zeros(1, np.float32)
 
 
 def test_seeds_are_fixed_and_differ_between_agents() -> None:
@@ -37,35 +38,32 @@ def test_seeds_are_fixed_and_differ_between_agents() -> None:
     assert len({*episode_seeds(3, 10), *episode_seeds(4, 10)}) == 20
 
 
-def test_agents_together_give_what_each_gives_alone() -> None:
+def test_an_episode_depends_on_its_seed_alone() -> None:
     config = EnvironmentConfig(id="Pendulum-v1")
-    seeds = [[1, 2, 3], [4, 5, 6]]
-    both = evaluate(still, config, seeds)
-    for agent in (0, 1):
-        alone = evaluate(still, config, [seeds[agent]])
-        np.testing.assert_array_equal(both.returns[agent], alone.returns[0])
-    assert both.returns.shape == (2, 3)
-    assert (both.lengths == 200).all()
-    assert len(np.unique(both.returns)) == 6
+    together = evaluate(still, config, [1, 2, 3])
+    for episode, seed in enumerate([1, 2, 3]):
+        assert evaluate(still, config, [seed]).returns == together.returns[episode]
+    assert (together.lengths == 200).all()
+    assert len(np.unique(together.returns)) == 3
 
 
 def test_an_evaluation_repeats_exactly_where_a_used_object_would_not() -> None:
     config = EnvironmentConfig(id="BipedalWalker-v3")
 
-    def act(states: torch.Tensor) -> torch.Tensor:
-        return states[..., :4].clamp(-1, 1)
+    def act(state: Observation) -> NDArray[np.float32]:
+        return state[:4].clip(-1, 1)
 
-    first, again = (evaluate(act, config, [[7, 8]], max_steps=200) for _ in range(2))
+    first, again = (evaluate(act, config, [7, 8], max_steps=200) for _ in range(2))
     np.testing.assert_array_equal(first.returns, again.returns)
 
 
 def test_an_episode_without_end_is_cut() -> None:
-    found = evaluate(still, EnvironmentConfig(id="Endless-v0"), [[0, 1]], max_steps=30)
-    assert found.lengths.tolist() == [[30, 30]]
-    assert found.returns.tolist() == [[30.0, 30.0]]
+    found = evaluate(still, EnvironmentConfig(id="Endless-v0"), [0, 1], max_steps=30)
+    assert found.lengths.tolist() == [30, 30]
+    assert found.returns.tolist() == [30.0, 30.0]
 
 
 @pytest.mark.parametrize("episodes", [1, 4])
 def test_one_return_per_seed(episodes: int) -> None:
-    found = evaluate(still, EnvironmentConfig(id="Pendulum-v1"), [list(range(episodes))])
-    assert found.returns.shape == (1, episodes)
+    found = evaluate(still, EnvironmentConfig(id="Pendulum-v1"), list(range(episodes)))
+    assert found.returns.shape == (episodes,)

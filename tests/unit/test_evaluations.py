@@ -23,8 +23,9 @@ from td3.agent import TD3
 from td3.config import Config, from_dict
 from td3.environments import Environment
 from td3.errors import RunStopped
-from td3.evaluation import episode_seeds, evaluate
+from td3.evaluation import episode_seeds
 from td3.evaluations import Background, InLoop, make_evaluations
+from td3.evaluator import play
 from td3.policy import policy_tensors
 
 TASK = "worker_tasks:Counting-v0"
@@ -68,10 +69,8 @@ def test_another_process_finds_what_this_one_does(
     with background(config, agent) as evaluations:
         evaluations.begin(7, [0, 1, 2])
         expected = [
-            evaluate(
-                agent.member(k).act, config.environment, [episode_seeds(k, 2)], max_steps=max_steps
-            )
-            for k in range(3)
+            play(evaluations.card, policy, episode_seeds(k, 2), max_steps)
+            for k, policy in enumerate(policy_tensors(agent))
         ]
         before = policy_tensors(agent)
         with torch.no_grad():  # training goes on
@@ -167,7 +166,7 @@ def test_trouble_in_an_episode_is_told(trouble: str) -> None:
         assert said in [f"Evaluator {number} ended with exit code 3" for number in (0, 1)]
     else:
         with pytest.raises(RunStopped) as here:
-            evaluate(agent.act, config.environment, [[1, 2], [3, 4]])
+            play(evaluations.card, policy_tensors(agent)[0], [1, 2], max_steps=100)
         assert said == str(here.value)
         assert "Traceback" in str(caught.value.__cause__)
 

@@ -73,7 +73,7 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
         tried.close()
         policy.check_fits(tried.task)
         parts = [
-            evaluate(policy.act, policy.environment, [[seed]])
+            evaluate(policy.act, policy.environment, [seed])
             for seed in track(
                 seeds,
                 "Evaluating",
@@ -82,7 +82,7 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
                 disable=not console.is_terminal,
             )
         ]
-        returns = [float(part.returns[0, 0]) for part in parts]
+        returns = [float(part.returns[0]) for part in parts]
         rows.append(
             {
                 "agent": policy.name,
@@ -92,7 +92,7 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
                 "stated": policy.card.get("tested"),
                 "mean_return": statistics.fmean(returns),
                 "std_return": statistics.pstdev(returns),
-                "mean_length": statistics.fmean(int(part.lengths[0, 0]) for part in parts),
+                "mean_length": statistics.fmean(int(part.lengths[0]) for part in parts),
                 "returns": returns,
             }
         )
