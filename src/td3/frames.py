@@ -251,24 +251,27 @@ class FrameReplay(ReplayBuffer):
         for _ in range(self.stack - 1):
             numbers.append(self.links[agents, numbers[-1] % self.room, 0])
         places = torch.stack(numbers[::-1], dim=-1) % self.room  # (agents, batch, stack)
-        flat = (places + agents[..., None] * self.room).flatten()
-        images, others = (
-            table.flatten(0, 1).index_select(0, flat).view(*places.shape, -1)
-            for table in (self.images, self.numbers)
+        places = places + agents[..., None] * self.room
+        others = (
+            self.numbers.flatten(0, 1).index_select(0, places.flatten()).view(*places.shape, -1)
         )
         pieces, image, number = [], 0, 0
         for part in self.parts:
             if part.image:
-                piece = images[..., image : image + part.size]
-                if self.random_shift:
-                    piece = shifted(piece, part.image, shifts)
-                pieces.append(piece)
+                pieces.append(self.pictures(part, image, places, shifts))
                 image += part.size
             else:
                 pieces.append(others[..., number : number + part.size])
                 number += part.size
         together = torch.cat(pieces, dim=-1) if len(pieces) > 1 else pieces[0]
         return together.flatten(2)  # bytes, if there are images only: a quarter of the traffic
+
+    def pictures(self, part: Part, start: int, places: Tensor, shifts: Tensor) -> Tensor:
+        """The part that begins at byte `start` of the images at these places, shifted."""
+        assert part.image
+        stored = self.images.flatten(0, 1)[:, start : start + part.size]
+        found = stored.index_select(0, places.flatten()).view(*places.shape, -1)
+        return shifted(found, part.image, shifts) if self.random_shift else found
 
     def member(self, agent: int) -> "FrameReplay":
         one = copy.copy(self)

@@ -1,5 +1,6 @@
 """Learning from images on a GPU, captured, against plain PyTorch in double precision on a CPU."""
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from test_frames import ACTION, SPACE, Oracle
 
 from td3.accelerate.captured_frames import CapturedFrames
@@ -103,3 +105,30 @@ def test_captured_is_what_is_captured(numbers: str, agents: int) -> None:
     )
     different = [name for name in plain if not torch.equal(plain[name], captured[name])]
     assert different == []
+
+
+@pytest.mark.gpu
+@GPU
+@pytest.mark.parametrize("shift", [0, 2])
+@pytest.mark.parametrize("shapes", [[(9, 7, 3)], [(3, 9, 7)], [(12, 10)], [(8, 8, 3), (3, 70, 60)]])
+def test_images_picked_by_a_kernel_are_those_that_were_stored(
+    shapes: list[tuple[int, ...]], shift: int
+) -> None:
+    from td3.accelerate.fused import fuse_pictures
+
+    images = {f"image {k}": spaces.Box(0, 255, shape, np.uint8) for k, shape in enumerate(shapes)}
+    space = spaces.Dict({"numbers": spaces.Box(-1, 1, (4,), np.float32), **images})
+    layout = stacked(observation_layout(space, "none"), 3)
+    ring = FrameReplay(40, layout, n_step=2, random_shift=shift, seed=[0, 1], device="cuda")
+    ring.allocate(layout_size(layout), ACTION)
+    ring.images.random_(0, 256)
+    for table in (ring.numbers, ring.rows):
+        table.uniform_()
+    for table in (ring.ends, ring.links):
+        table.random_(0, ring.capacity)
+    ring.added[:] = ring.written[:] = ring.capacity
+    drawn = torch.from_numpy(ring.draw(16)).to("cuda")
+    fast = copy.copy(ring)
+    fuse_pictures(fast)
+    for plain, picked in zip(ring.collected(drawn), fast.collected(drawn), strict=True):
+        assert torch.equal(plain, picked)

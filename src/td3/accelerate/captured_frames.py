@@ -5,6 +5,7 @@ rest. The host draws what to sample when it is needed, and sends it along; it wa
 actions.
 """
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -105,25 +106,36 @@ class CapturedFrames(Traced):
 
     @functools.cached_property
     def sample(self) -> Callable[[], Batch]:
-        """Puts the batch that was drawn together; compiled in few passes.
+        """Puts the batch that was drawn together, images by a kernel of ours.
 
         Apart from the update, whose convolutions want it in memory anyway.
         """
+        replay = copy.copy(self.replay)
+        if self.fused:
+            from td3.accelerate.fused import fuse_pictures
+
+            fuse_pictures(replay)
         if not self.compiled:
-            return lambda: self.replay.collected(self.drawn)
-        collected = inductor(make_fx(lambda drawn: list(self.replay.collected(drawn)))(self.drawn))
+            return lambda: replay.collected(self.drawn)
+        collected = inductor(make_fx(lambda drawn: list(replay.collected(drawn)))(self.drawn))
         return lambda: Batch(*collected(self.drawn))
 
     def sampling_alone(self) -> Callable[[], None]:
-        """Draws, sends and puts together a batch, to measure how long that takes."""
-        with torch.no_grad():
-            graph = Graph(self.sample, warm_up=self.sample)
+        """Puts another batch together each time, to measure how long the device takes for that."""
+        self.send()
+        oldest, sizes = (
+            torch.from_numpy(counts).to(self.agent.device)[:, None]
+            for counts in (self.replay.oldest, self.replay.sizes)
+        )
 
         def sample() -> None:
-            self.send()
-            graph.replay()
+            numbers = self.drawn[..., 0]
+            numbers.copy_((numbers - oldest + self.batch) % sizes + oldest)
+            self.sample()
 
-        return sample
+        with torch.no_grad():
+            graph = Graph(sample, warm_up=sample)
+        return lambda: graph.replay()  # and keep what it works on
 
     def close(self) -> None:
         self.graphs.clear()

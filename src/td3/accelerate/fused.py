@@ -1,4 +1,4 @@
-"""Networks and Adam by fused kernels: `Network.compute` and `Adam.step` in fewer passes.
+"""Networks, Adam and sampling by fused kernels: the same in fewer passes.
 
 Forward is one kernel for all layers; backward is one kernel, one product for the large weight, and
 a sum over what the rows added. For two hidden layers of up to 256 units, in float32 numbers and
@@ -17,12 +17,15 @@ from td3.accelerate import triton_kernels as kernels
 from td3.accelerate.trace import optimizers_of
 from td3.agent import TD3
 from td3.agent_axis import Network
+from td3.frames import FrameReplay
+from td3.observations import Part, channel_axis, channels_first
 from td3.optimizer import Adam
 
 PRECISION = "tf32"
 FEW = 8  # networks; with fewer the kernels must split a batch further to occupy the device
 FORWARD_FEW, FORWARD_MANY = (16, 32, 4, 3), (32, 32, 4, 3)  # rows, chunk, warps, stages
 BACKWARD_FEW, BACKWARD_MANY = (16, 32, 4, 3), (64, 32, 4, 3)
+PICTURE_BLOCK = 2048  # bytes
 
 
 def fuse(agent: TD3) -> None:
@@ -222,3 +225,37 @@ def pick(ring: Tensor, given: dict[str, Tensor], picked: Tensor) -> None:
         AHEAD=ahead, BATCH=batch, WIDTH=width, PADDED_WIDTH=power_of_two(width), ROWS=rows,
         num_warps=4,
     )  # fmt: skip
+
+
+def fuse_pictures(replay: FrameReplay) -> None:
+    """Let a copied ring's images be picked and shifted by one kernel."""
+
+    def pictures(part: Part, start: int, places: Tensor, shifts: Tensor) -> Tensor:
+        assert part.image
+        channels, height, width = channels_first(part.image)
+        beside = channels if channel_axis(part.image) == 2 else 1
+        shape = [part.size, height, width, beside]
+        return cast(Tensor, pick_pictures(replay.images, places, shifts, start, shape))
+
+    replay.__dict__["pictures"] = pictures
+
+
+@torch.library.custom_op("td3::pick_pictures", mutates_args=())
+def pick_pictures(
+    images: Tensor, places: Tensor, shifts: Tensor, start: int, shape: list[int]
+) -> Tensor:
+    """`FrameReplay.pictures`; `shape`: bytes, height, width, and how many make up a pixel."""
+    size, height, width, beside = shape
+    out = images.new_empty(*places.shape, size)
+    shifts = shifts.flatten(0, 1)
+    kernels.pictures_kernel[places.numel(), triton.cdiv(size, PICTURE_BLOCK)](
+        images, places.contiguous(), shifts, out, images.shape[-1], start, shifts.stride(0),
+        SIZE=size, STACK=places.shape[-1], HEIGHT=height, WIDTH=width, BESIDE=beside,
+        BLOCK=PICTURE_BLOCK, num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+@pick_pictures.register_fake
+def _(images: Tensor, places: Tensor, shifts: Tensor, start: int, shape: list[int]) -> Tensor:
+    return images.new_empty(*places.shape, shape[0])

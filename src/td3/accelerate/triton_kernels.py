@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
-"""Triton kernels for networks of two hidden layers, many side by side.
+"""Triton kernels: networks of two hidden layers, many side by side; Adam; sampling.
 
 A layer's activation is made where it is used: the first layer's is computed chunk by chunk inside
 the product of the second, and the head is taken while the second's is still in registers. What
@@ -254,3 +254,25 @@ def sample_kernel(
     tl.store(
         picked + (agent * BATCH + rows)[:, None] * WIDTH + columns[None, :], taken, mask=inside
     )
+
+
+@triton.jit
+def pictures_kernel(
+    images, places, shifts, out, frame, start, shift_row,
+    SIZE: tl.constexpr, STACK: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+    BESIDE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Bytes of one stored picture, moved down and to the right, its edges repeated."""
+    picture = tl.program_id(0)
+    numbers = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = numbers < SIZE
+    shift = shifts + (picture // STACK) * shift_row
+    down, right = tl.load(shift).to(tl.int32), tl.load(shift + 1).to(tl.int32)
+    line, within = numbers // (WIDTH * BESIDE), numbers % (WIDTH * BESIDE)
+    row = tl.minimum(tl.maximum(line % HEIGHT - down, 0), HEIGHT - 1)
+    column = tl.minimum(tl.maximum(within // BESIDE - right, 0), WIDTH - 1)
+    line += row - line % HEIGHT
+    source = (line * WIDTH + column) * BESIDE + within % BESIDE
+    stored = images + tl.load(places + picture) * frame + start
+    taken = tl.load(stored + source, mask=inside)
+    tl.store(out + picture.to(tl.int64) * SIZE + numbers, taken, mask=inside)
