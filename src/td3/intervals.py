@@ -53,6 +53,17 @@ def difference_interval(
     return centre - reach, centre + reach
 
 
+def next_mean_interval(
+    mean: float, std: float, count: int, others: int, confidence: float = 0.99
+) -> tuple[float, float]:
+    """Where the mean over `others` more of the same will lie, if these `count` are known."""
+    if count == 1:
+        return -np.inf, np.inf
+    sample_std = std * (count / (count - 1)) ** 0.5
+    reach = standard_errors(confidence, count) * sample_std * (1 / count + 1 / others) ** 0.5
+    return mean - reach, mean + reach
+
+
 def interquartile_mean(values: ArrayLike) -> float:
     """The mean without the lowest and the highest quarter; a value at a quarter's edge counts in
     part."""

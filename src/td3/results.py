@@ -1,4 +1,4 @@
-"""docs/results.md: the paper's tasks trained again, beside the authors' curves.
+"""docs/results.md, and what README.md shows of it: the paper's tasks, beside the authors' curves.
 
 Made from the runs that 'td3 bench paper' stored in benchmarks/results/paper.
 """
@@ -20,7 +20,7 @@ from td3.intervals import (
     mean_interval,
     probability_of_improvement,
 )
-from td3.pages import number, renew, table
+from td3.pages import BEGIN, number, renew, table
 from td3.paper import BEYOND, TASKS
 from td3.plots import plot
 from td3.reference import Reference, matching, read_reference, unversioned
@@ -100,8 +100,9 @@ class Outcome:
         return unversioned(self.task) in CEILING
 
 
-def write_results(folder: Path, reference: Path, page: Path) -> list[Path]:
-    """Bring the page and its figure up to date; returns what was written."""
+def write_results(folder: Path, reference: Path, page: Path, front: Path) -> list[Path]:
+    """Bring the page, its figure and, if it has room for them, the front page up to date; returns
+    what was written."""
     outcomes = read_outcomes(folder, reference)
     runs = [outcome.run for outcome in outcomes]
     figure = page.parent / "media" / "results"
@@ -109,9 +110,13 @@ def write_results(folder: Path, reference: Path, page: Path) -> list[Path]:
     try:
         written = plot(runs, figure, reference=reference if known else None, reference_label=LABEL)
         renew(page, "Results", made(outcomes))
+        written.insert(0, page)
+        if front.is_file() and BEGIN in front.read_text(encoding="utf-8"):
+            renew(front, "", made_in_short(outcomes))
+            written.insert(0, front)
     except OSError as error:
         raise UserError(f"Cannot write {page}: {error.strerror}.") from error
-    return [page, *written]
+    return written
 
 
 def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
@@ -145,6 +150,17 @@ def made(outcomes: Sequence[Outcome]) -> str:
             circumstances(outcomes),
         ]
     )
+
+
+def made_in_short(outcomes: Sequence[Outcome]) -> str:
+    """The last ten evaluations alone; the best mean over time is the paper's way to tell."""
+    header = ["task", "this td3", "95 % interval", "the authors'", "took"]
+    rows = []
+    for outcome in outcomes:
+        task, _, _, _, last, between, theirs, _ = returns_row(outcome)
+        rows.append([task, last, between, theirs, duration(outcome.run.wall_seconds or 0)])
+    figure = "![Learning curves of ten seeds beside the authors'](docs/media/results.png)"
+    return f"{figure}\n\n{table(header, rows)}"
 
 
 def returns_table(outcomes: Sequence[Outcome]) -> str:

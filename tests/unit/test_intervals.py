@@ -7,6 +7,7 @@ from td3.intervals import (
     bootstrap,
     interquartile_mean,
     mean_interval,
+    next_mean_interval,
     probability_of_improvement,
     standard_errors,
 )
@@ -24,6 +25,20 @@ def test_the_true_mean_lies_inside_as_often_as_promised(seeds: int) -> None:
     drawn = np.random.default_rng(0).normal(5.0, 2.0, (seeds, 20_000))
     low, high = mean_interval(drawn)
     assert ((low < 5.0) & (high > 5.0)).mean() == pytest.approx(0.95, abs=0.006)
+
+
+@pytest.mark.parametrize(("count", "others"), [(5, 5), (100, 10), (100, 100)])
+def test_the_next_mean_lies_inside_as_often_as_promised(count: int, others: int) -> None:
+    stream, inside = np.random.default_rng(count + others), []
+    for _ in range(4000):
+        known, more = stream.normal(3, 2, count), stream.normal(3, 2, others)
+        low, high = next_mean_interval(known.mean(), known.std(), count, others, 0.9)
+        inside.append(low < more.mean() < high)
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
+
+
+def test_one_episode_promises_nothing() -> None:
+    assert next_mean_interval(3.0, 0.0, 1, 10) == (-np.inf, np.inf)
 
 
 def test_times_are_treated_alike_and_one_seed_has_none() -> None:

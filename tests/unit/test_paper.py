@@ -16,7 +16,7 @@ import pytest
 from td3 import paper, pretrained
 from td3.cli import main
 from td3.errors import RunBusy, UserError
-from td3.pages import BEGIN
+from td3.pages import BEGIN, END, renewed
 from td3.paper import (
     Plan,
     cores_for,
@@ -33,6 +33,7 @@ from td3.results import (
     difference,
     improvement,
     made,
+    made_in_short,
     read_outcomes,
     returns_row,
     score,
@@ -287,10 +288,15 @@ def test_evaluate_finds_what_is_stated(
 ) -> None:
     assert main(["evaluate", "--pretrained", "Pendulum-v1", "--episodes", "5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["agents"][0]["stated"] == shipped
+    stated = found["agents"][0]["stated"]
+    assert stated.items() >= shipped.items()
+    assert stated["expected_low"] < stated["mean_return"] < stated["expected_high"]
+    assert stated["reproduced"] is True
     assert found["mean_return"] == pytest.approx(shipped["mean_return"], rel=1e-6)
     assert main(["evaluate", "--pretrained", "Pendulum-v1", "--episodes", "1"]) == 0
-    assert "over 5 episodes, 95 % interval of the mean" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "over 5 episodes; of means over 1 others 99 % lie within" in said
+    assert "as this one does" in said
 
 
 @pytest.mark.parametrize(
@@ -311,8 +317,8 @@ def test_what_is_not_there_is_said(
 
 
 def test_the_page_tells_all_tasks_in_the_papers_order(trained: Plan, tmp_path: Path) -> None:
-    page = tmp_path / "docs" / "results.md"
-    written = write_results(trained.results, AUTHORS, page)
+    page, front = tmp_path / "docs" / "results.md", tmp_path / "README.md"
+    written = write_results(trained.results, AUTHORS, page, front)
     assert {path.name for path in written} == {"results.md", "results.png", "results.svg"}
     text = page.read_text(encoding="utf-8")
     assert BEGIN in text
@@ -322,7 +328,30 @@ def test_the_page_tells_all_tasks_in_the_papers_order(trained: Plan, tmp_path: P
     assert "every 50, 2 episodes" in text
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no results"):
-        write_results(tmp_path / "empty", AUTHORS, page)
+        write_results(tmp_path / "empty", AUTHORS, page, front)
+
+
+def test_the_front_page_shows_what_it_has_room_for(trained: Plan, tmp_path: Path) -> None:
+    page, front = tmp_path / "docs" / "results.md", tmp_path / "README.md"
+    front.write_text("# Mine\n")
+    write_results(trained.results, AUTHORS, page, front)
+    assert front.read_text() == "# Mine\n"
+    front.write_text(f"# Mine\n{BEGIN}\nold\n{END}\nwords\n")
+    assert front in write_results(trained.results, AUTHORS, page, front)
+    text = front.read_text(encoding="utf-8")
+    assert text.startswith("# Mine\n")
+    assert text.endswith(f"{END}\nwords\n")
+    assert "old" not in text
+    assert all(f"| {task} |" in text for task in trained.tasks)
+
+
+def test_what_is_stored_is_what_the_pages_show() -> None:
+    """If not: td3 bench report."""
+    root = Path(__file__).parents[2]
+    outcomes = read_outcomes(root / "benchmarks" / "results" / "paper", AUTHORS)
+    for page, tables in (("docs/results.md", made), ("README.md", made_in_short)):
+        text = (root / page).read_text(encoding="utf-8")
+        assert renewed(text, tables(outcomes)) == text, page
 
 
 def pretended(folder: Path, task: str, seeds: list[list[float]], every: int = 5000) -> None:

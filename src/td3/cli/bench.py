@@ -51,8 +51,8 @@ class Arguments:
     32 environments in this process and in workers. peers: the same training with every other
     library that is installed (pip install 'td3[peers]'), in turn, one update per step. scaling:
     more agents, larger batches, wider layers, more environments. report: the stored results as
-    pages, docs/performance.md and docs/results.md. Medians over rounds, with quartiles. Besides,
-    'td3 bench paper' trains the tasks of the TD3 paper. Examples:
+    pages, docs/performance.md, docs/results.md and what README.md shows of them. Medians over
+    rounds, with quartiles. Besides, 'td3 bench paper' trains the tasks of the TD3 paper. Examples:
 
     td3 bench update --agents 10
 
@@ -180,7 +180,8 @@ def report(arguments: Arguments) -> int:
         from td3.results import write_results
 
         authors = arguments.results.parent / "reference" / "td3_authors_curves.csv"
-        written += write_results(arguments.results / "paper", authors, page.with_name("results.md"))
+        pages = page.with_name("results.md"), page.parent.parent / "README.md"
+        written += write_results(arguments.results / "paper", authors, *pages)
     for path in written:
         print(f"wrote {path}")
     return 0

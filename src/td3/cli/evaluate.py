@@ -16,6 +16,8 @@ class Arguments:
     td3 evaluate runs/my-run --episodes 100
 
     td3 evaluate runs/my-run/policy/agent-0.safetensors --json
+
+    td3 evaluate --pretrained HalfCheetah-v5 --episodes 100
     """
 
     folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
@@ -89,7 +91,7 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
                 "environment": policy.environment.id,
                 "step": policy.card.get("step"),
                 "settings": policy.card.get("settings", {}),
-                "stated": policy.card.get("tested"),
+                "stated": compared(policy.card.get("tested"), returns),
                 "mean_return": statistics.fmean(returns),
                 "std_return": statistics.pstdev(returns),
                 "mean_length": statistics.fmean(int(part.lengths[0]) for part in parts),
@@ -97,6 +99,18 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def compared(stated: dict[str, Any] | None, returns: list[float]) -> dict[str, Any] | None:
+    """What a policy is said to earn, and whether this agrees with it."""
+    from td3.intervals import next_mean_interval
+
+    if stated is None:
+        return None
+    known = stated["mean_return"], stated["std_return"], stated["episodes"]
+    low, high = next_mean_interval(*known, len(returns))
+    reproduced = low <= statistics.fmean(returns) <= high
+    return {**stated, "expected_low": low, "expected_high": high, "reproduced": reproduced}
 
 
 def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -132,9 +146,11 @@ def table(outcome: dict[str, Any]) -> str:
     per_agent = outcome["episodes"] // len(outcome["agents"])
     for row in outcome["agents"]:
         if stated := row["stated"]:
-            low, high = stated["mean_return_low"], stated["mean_return_high"]
+            low, high = stated["expected_low"], stated["expected_high"]
+            verdict = "as this one does" if stated["reproduced"] else "but this one does not"
+            returns = f"{stated['mean_return']:>10.2f} ± {stated['std_return']:<9.2f}"
             lines.append(
-                f"{'stated':<10} {stated['mean_return']:>10.2f} over {stated['episodes']} episodes,"
-                f" 95 % interval of the mean {low:.2f} to {high:.2f}"
+                f"{'stated':<10} {returns} over {stated['episodes']} episodes; of means over "
+                f"{len(row['returns'])} others 99 % lie within {low:.2f} to {high:.2f}, {verdict}"
             )
     return "\n".join([f"{outcome['environment']}, {per_agent} episodes each", *lines])

@@ -17,6 +17,8 @@ class Arguments:
     td3 video runs/my-run
 
     td3 video runs/my-run --agent 2 --episodes 3 --out walk
+
+    td3 video --pretrained Hopper-v5
     """
 
     folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
