@@ -1,6 +1,7 @@
 """docs/results.md, and what README.md shows of it: the paper's tasks, beside the authors' curves.
 
-Made from the runs that 'td3 bench paper' stored in benchmarks/results/paper.
+Made from the runs that 'td3 bench paper' stored in benchmarks/results/paper, and of the course's
+tasks in course (with the walk-throughs' settings) and bullet (with those of RL Baselines3 Zoo).
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from td3.summary import RunSummary, read_run
 
 LAST = 10  # evaluations
 LABEL = "TD3 authors, version 1 of the tasks"
+WALKERS = ("course", "bullet")  # recipes, and folders of results
 # Most seeds reach the highest return there is: no normal distribution.
 CEILING = ("InvertedPendulum", "InvertedDoublePendulum")
 
@@ -47,6 +49,12 @@ time, and its interval comes from resampling ours and drawing theirs. Where most
 highest return that a task has, they are not, and none is given. A score of 0 is what the authors'
 networks earned untrained, 1 their mean over the last ten evaluations of a million steps; its
 interval comes from resampling the seeds of each task by themselves."""
+
+
+WALKED = """\
+PyBullet's walkers, which the walk-throughs train, with their settings (`course`: training after
+each episode) and with those of RL Baselines3 Zoo (`bullet`). Beside them the figures that
+Stable-Baselines3's documentation gives for a million steps of three seeds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,16 +108,20 @@ class Outcome:
         return unversioned(self.task) in CEILING
 
 
-def write_results(folder: Path, reference: Path, page: Path, front: Path) -> list[Path]:
-    """Bring the page, its figure and, if it has room for them, the front page up to date; returns
+def write_results(results: Path, references: Path, page: Path, front: Path) -> list[Path]:
+    """Bring the page, its figures and, if it has room for them, the front page up to date; returns
     what was written."""
-    outcomes = read_outcomes(folder, reference)
-    runs = [outcome.run for outcome in outcomes]
-    figure = page.parent / "media" / "results"
+    authors = references / "td3_authors_curves.csv"
+    outcomes, walkers = read_paper(results, authors), read_walkers(results, references)
     known = any(outcome.authors for outcome in outcomes)
     try:
-        written = plot(runs, figure, reference=reference if known else None, reference_label=LABEL)
-        renew(page, "Results", made(outcomes))
+        written = plot(
+            [outcome.run for outcome in outcomes], page.parent / "media" / "results",
+            reference=authors if known else None, reference_label=LABEL,
+        )  # fmt: skip
+        if walkers:
+            written += plot([walker.run for walker in walkers], page.parent / "media" / "walkers")
+        renew(page, "Results", made(outcomes, walkers))
         written.insert(0, page)
         if front.is_file() and BEGIN in front.read_text(encoding="utf-8"):
             renew(front, "", made_in_short(outcomes))
@@ -119,8 +131,23 @@ def write_results(folder: Path, reference: Path, page: Path, front: Path) -> lis
     return written
 
 
+def read_paper(results: Path, authors: Path) -> list[Outcome]:
+    """The paper's tasks, in its order."""
+    outcomes = read_outcomes(results / "paper", authors)
+    if not outcomes:
+        raise UserError(f"{results / 'paper'} holds no results; 'td3 bench paper' makes them.")
+    ranks = {task: rank for rank, task in enumerate([*TASKS, *BEYOND])}
+    return sorted(outcomes, key=lambda outcome: ranks.get(outcome.task, len(ranks)))
+
+
+def read_walkers(results: Path, references: Path) -> list[Outcome]:
+    """The course's tasks, those with the walk-throughs' settings first."""
+    published = references / "pybullet.csv"
+    return [walker for name in WALKERS for walker in read_outcomes(results / name, published)]
+
+
 def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
-    """The stored runs, in the order of the paper."""
+    """The stored runs, by name."""
     found = sorted(path.parent for path in folder.glob("*/config.toml"))
     known = read_reference(reference)
     outcomes = []
@@ -131,13 +158,14 @@ def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
             raise UserError(f"{path} is a grid; here each run is one setting with several seeds.")
         if (shown[0].steps > 0).any():
             outcomes.append(Outcome(run, shown[0], matching(known, run.environment)))
-    if not outcomes:
-        raise UserError(f"{folder} holds no results; 'td3 bench paper' makes them.")
-    ranks = {task: rank for rank, task in enumerate([*TASKS, *BEYOND])}
-    return sorted(outcomes, key=lambda outcome: ranks.get(outcome.task, len(ranks)))
+    return outcomes
 
 
-def made(outcomes: Sequence[Outcome]) -> str:
+def made(outcomes: Sequence[Outcome], walkers: Sequence[Outcome] = ()) -> str:
+    course = [
+        "## The course's tasks", "![Learning curves](media/walkers.png)", walkers_table(walkers),
+        WALKED,
+    ]  # fmt: skip
     return "\n\n".join(
         [
             "![Learning curves](media/results.png)",
@@ -146,8 +174,10 @@ def made(outcomes: Sequence[Outcome]) -> str:
             EXPLAINED,
             "## Beside the authors",
             comparison(outcomes),
+            *(course if walkers else ()),
             "## Circumstances",
-            circumstances(outcomes),
+            circumstances([*outcomes, *walkers]),
+            f"The paper's tasks took {together(outcomes)}.",
         ]
     )
 
@@ -169,6 +199,20 @@ def returns_table(outcomes: Sequence[Outcome]) -> str:
         "authors'", "interquartile mean",
     ]  # fmt: skip
     return table(header, [returns_row(outcome) for outcome in outcomes])
+
+
+def walkers_table(walkers: Sequence[Outcome]) -> str:
+    header = [
+        "task", "recipe", "seeds", "steps", "best mean over time", "last ten evaluations",
+        "95 % interval", "Stable-Baselines3's",
+    ]  # fmt: skip
+    rows = []
+    for walker in walkers:
+        task, seeds, best, _, last, between, _, _ = returns_row(walker)
+        steps, theirs = f"{walker.curve.steps[-1]:,}", walker.published
+        known = plus_minus(theirs.mean[-1], theirs.std[-1]) if theirs else ""
+        rows.append([task, walker.run.recipe, seeds, steps, best, last, between, known])
+    return table(header, rows)
 
 
 def returns_row(outcome: Outcome) -> list[str]:
@@ -273,17 +317,18 @@ def circumstances(outcomes: Sequence[Outcome]) -> str:
             ]
         )  # fmt: skip
     header = ["run", "recipe", "steps", "evaluated", "took", "where", "versions", "commit"]
-    total = sum(outcome.run.wall_seconds or 0 for outcome in outcomes)
-    return f"{table(header, rows)}\n\nTogether they took {duration(total)}{at_once(outcomes)}."
+    return table(header, rows)
 
 
-def at_once(outcomes: Sequence[Outcome]) -> str:
-    """From the first start to the last event, where tasks were trained side by side."""
+def together(outcomes: Sequence[Outcome]) -> str:
+    """All times added up; also from the first start to the last event, if side by side."""
+    total = duration(sum(outcome.run.wall_seconds or 0 for outcome in outcomes))
     times = [[float(event["time"]) for event in outcome.run.events] for outcome in outcomes]
     spans = [(min(own), max(own)) for own in times if own]
     span = max(end for _, end in spans) - min(start for start, _ in spans)
     worked = sum(end - start for start, end in spans)
-    return f", side by side {duration(span)} from the first start on" if span < worked else ""
+    aside = f", side by side {duration(span)} from the first start on" if span < worked else ""
+    return f"{total} together{aside}"
 
 
 def plus_minus(mean: float, std: float) -> str:

@@ -30,11 +30,14 @@ from td3.paper import (
 from td3.policy import load_policy
 from td3.report import read_run, table
 from td3.results import (
+    WALKERS,
     difference,
     improvement,
     made,
     made_in_short,
     read_outcomes,
+    read_paper,
+    read_walkers,
     returns_row,
     score,
     write_results,
@@ -53,7 +56,8 @@ log_every = 20
 [evaluation]
 episodes = 2
 """
-AUTHORS = Path(__file__).parents[2] / "benchmarks/reference/td3_authors_curves.csv"
+ROOT = Path(__file__).parents[2]
+REFERENCES = ROOT / "benchmarks" / "reference"
 
 
 def plan_in(folder: Path, **changes: Any) -> Plan:
@@ -62,7 +66,7 @@ def plan_in(folder: Path, **changes: Any) -> Plan:
     asked: dict[str, Any] = {
         "tasks": ("InvertedPendulum-v5", "Pendulum-v1"), "recipe": str(recipe), "seeds": 2,
         "steps": 200, "evaluation_every": 50, "checkpoint_every": 50, "device": "cpu",
-        "runs": folder / "runs", "results": folder / "results",
+        "runs": folder / "runs", "results": folder / "results" / "paper",
     }  # fmt: skip
     return planned(**asked | changes)
 
@@ -248,8 +252,7 @@ def test_a_task_that_was_killed_says_so(trained: Plan) -> None:
 
 def test_a_report_waits_for_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The folder of a plan that has just begun holds none yet."""
-    root = Path(__file__).parents[2] / "benchmarks"
-    shutil.copytree(root / "reference", tmp_path / "reference")
+    shutil.copytree(REFERENCES, tmp_path / "reference")
     (tmp_path / "results" / "paper" / "policies").mkdir(parents=True)
     words = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "page.md")]
     assert main(["bench", "report", *words]) == 0
@@ -318,7 +321,7 @@ def test_what_is_not_there_is_said(
 
 def test_the_page_tells_all_tasks_in_the_papers_order(trained: Plan, tmp_path: Path) -> None:
     page, front = tmp_path / "docs" / "results.md", tmp_path / "README.md"
-    written = write_results(trained.results, AUTHORS, page, front)
+    written = write_results(trained.results.parent, REFERENCES, page, front)
     assert {path.name for path in written} == {"results.md", "results.png", "results.svg"}
     text = page.read_text(encoding="utf-8")
     assert BEGIN in text
@@ -328,16 +331,16 @@ def test_the_page_tells_all_tasks_in_the_papers_order(trained: Plan, tmp_path: P
     assert "every 50, 2 episodes" in text
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no results"):
-        write_results(tmp_path / "empty", AUTHORS, page, front)
+        write_results(tmp_path / "empty", REFERENCES, page, front)
 
 
 def test_the_front_page_shows_what_it_has_room_for(trained: Plan, tmp_path: Path) -> None:
     page, front = tmp_path / "docs" / "results.md", tmp_path / "README.md"
     front.write_text("# Mine\n")
-    write_results(trained.results, AUTHORS, page, front)
+    write_results(trained.results.parent, REFERENCES, page, front)
     assert front.read_text() == "# Mine\n"
     front.write_text(f"# Mine\n{BEGIN}\nold\n{END}\nwords\n")
-    assert front in write_results(trained.results, AUTHORS, page, front)
+    assert front in write_results(trained.results.parent, REFERENCES, page, front)
     text = front.read_text(encoding="utf-8")
     assert text.startswith("# Mine\n")
     assert text.endswith(f"{END}\nwords\n")
@@ -347,11 +350,37 @@ def test_the_front_page_shows_what_it_has_room_for(trained: Plan, tmp_path: Path
 
 def test_what_is_stored_is_what_the_pages_show() -> None:
     """If not: td3 bench report."""
-    root = Path(__file__).parents[2]
-    outcomes = read_outcomes(root / "benchmarks" / "results" / "paper", AUTHORS)
-    for page, tables in (("docs/results.md", made), ("README.md", made_in_short)):
-        text = (root / page).read_text(encoding="utf-8")
-        assert renewed(text, tables(outcomes)) == text, page
+    results = ROOT / "benchmarks" / "results"
+    outcomes = read_paper(results, REFERENCES / "td3_authors_curves.csv")
+    tables = {
+        "docs/results.md": made(outcomes, read_walkers(results, REFERENCES)),
+        "README.md": made_in_short(outcomes),
+    }
+    for page, made_now in tables.items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert renewed(text, made_now) == text, page
+
+
+def test_the_courses_tasks_stand_beside_what_others_published(tmp_path: Path) -> None:
+    task, values = "AntBulletEnv-v0", [[0.0, 1000.0, 2000.0], [0.0, 1200.0, 2200.0]]
+    pretended(tmp_path / "paper", "Ant-v5", values)
+    for name in WALKERS:
+        pretended(tmp_path / name, task, values)
+    pretended(tmp_path / "bullet", "MyWalker-v0", values)
+    page = tmp_path / "docs" / "results.md"
+    written = write_results(tmp_path, REFERENCES, page, tmp_path / "README.md")
+    assert page.parent / "media" / "walkers.png" in written
+    _, text = page.read_text(encoding="utf-8").split("## The course's tasks")
+    assert text.count(f"| {task} | ") == 2
+    assert text.count("| 3,305 ± 43 |") == 2
+    assert "to 2,871 |  |" in text  # nobody's figure of a task of one's own
+    assert text.count("| `") == 4
+
+
+def test_without_walkers_nothing_is_said_of_them(trained: Plan, tmp_path: Path) -> None:
+    assert read_walkers(tmp_path, REFERENCES) == []
+    outcomes = read_paper(trained.results.parent, REFERENCES / "td3_authors_curves.csv")
+    assert "course" not in made(outcomes)
 
 
 def pretended(folder: Path, task: str, seeds: list[list[float]], every: int = 5000) -> None:
@@ -387,11 +416,11 @@ def test_the_page_has_the_known_answers(tmp_path: Path) -> None:
     better = [[0.0, *[150.0 + seed] * 20] for seed in range(10)]
     perfect = [[0.0, *[1000.0] * 20] for _ in range(10)]
     for task, seeds in (("Ant-v5", level), ("Hopper-v5", better), ("InvertedPendulum-v5", perfect)):
-        pretended(tmp_path / "results", task, seeds)
+        pretended(tmp_path / "paper", task, seeds)
     authors = theirs(
         tmp_path / "theirs.csv", Ant=(100, 10), Hopper=(100, 10), InvertedPendulum=(982, 54)
     )
-    hopper, ant, pendulum = read_outcomes(tmp_path / "results", authors)
+    hopper, ant, pendulum = read_paper(tmp_path, authors)
     assert improvement([ant])[0] == pytest.approx(0.5, abs=0.01)
     assert improvement([hopper]) == pytest.approx((1, 1, 1), abs=1e-3)
     assert score([ant])[0] == pytest.approx(1.0)
@@ -403,7 +432,7 @@ def test_the_page_has_the_known_answers(tmp_path: Path) -> None:
     assert "| InvertedPendulum-v5 | 18 (" in text
     assert "|  | 1.02 (1.02 to 1.02) |" in text  # no probability at a ceiling
     assert "| **together** |  | 0.75 (" in text
-    assert "Together they took 3 min 0 s, side by side 1 min 0 s" in text
+    assert "The paper's tasks took 3 min 0 s together, side by side 1 min 0 s from" in text
 
 
 def test_evaluations_are_compared_at_the_same_steps(tmp_path: Path) -> None:

@@ -179,9 +179,9 @@ def report(arguments: Arguments) -> int:
     if any(arguments.results.glob("paper/*/config.toml")):
         from td3.results import write_results
 
-        authors = arguments.results.parent / "reference" / "td3_authors_curves.csv"
+        references = arguments.results.parent / "reference"
         pages = page.with_name("results.md"), page.parent.parent / "README.md"
-        written += write_results(arguments.results / "paper", authors, *pages)
+        written += write_results(arguments.results, references, *pages)
     for path in written:
         print(f"wrote {path}")
     return 0
