@@ -35,8 +35,9 @@ def evaluate(
     config: EnvironmentConfig,
     seeds: Sequence[int],
     max_steps: int = EvaluationConfig.max_steps,
+    tick: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """Play one noise-free episode per seed, one after the other.
+    """Play one noise-free episode per seed, one after the other; `tick` is called after each.
 
     The simulator is made for this evaluation, so that the result depends on nothing that happened
     before.
@@ -50,5 +51,6 @@ def evaluate(
             returns[episode] += reward
             lengths[episode] += 1
             over = terminated or truncated or bool(lengths[episode] == max_steps)
+        tick()
     environment.close()
     return Evaluation(returns, lengths)

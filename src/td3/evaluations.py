@@ -28,6 +28,9 @@ from td3.evaluator import play
 from td3.policy import policy_card, policy_tensors
 from td3.processes import Link, Reported, portable_spec, start_process
 
+# NumPy reads this when it is imported; with wide layers it would take all cores.
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
 
 class Result(NamedTuple):
     """What one agent's episodes came to."""
@@ -128,7 +131,7 @@ class Background(InLoop):
             "card": self.card, "spec": self.spec, "max_steps": self.config.evaluation.max_steps,
         }  # fmt: skip
         for number in range(self.processes):
-            link = start_process("td3.evaluator", f"Evaluator {number}")
+            link = start_process("td3.evaluator", f"Evaluator {number}", **ONE_THREAD)
             self.links.append(link)
             self.idle.put(link)
             with suppress(ConnectionError):  # dead, as who asks it to play will find

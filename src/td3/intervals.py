@@ -56,9 +56,8 @@ def difference_interval(
 def next_mean_interval(
     mean: float, std: float, count: int, others: int, confidence: float = 0.99
 ) -> tuple[float, float]:
-    """Where the mean over `others` more of the same will lie, if these `count` are known."""
-    if count == 1:
-        return -np.inf, np.inf
+    """Where the mean over `others` more of the same will lie, if these `count` (two or more) are
+    known."""
     sample_std = std * (count / (count - 1)) ** 0.5
     reach = standard_errors(confidence, count) * sample_std * (1 / count + 1 / others) ** 0.5
     return mean - reach, mean + reach

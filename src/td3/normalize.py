@@ -45,12 +45,6 @@ class Normalizer(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         return ((states - self.shift) * self.scale).clamp(-CLIP, CLIP)
 
-    def normalize(self, state: NDArray[np.floating]) -> NDArray[np.floating]:
-        """One state of the first agent, by NumPy."""
-        shift, scale = self.shift[0, 0].numpy(), self.scale[0, 0].numpy()
-        found: NDArray[np.floating] = np.minimum(np.maximum((state - shift) * scale, -CLIP), CLIP)
-        return found
-
     def share(self, agent: int) -> "Normalizer":
         """One agent's normaliser, on the same memory."""
         rows = slice(agent, agent + 1)

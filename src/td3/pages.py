@@ -17,7 +17,10 @@ def renew(page: Path, title: str, made: str) -> None:
     fresh = f"# {title}\n\n{BEGIN}\n{END}\n"
     text = page.read_text(encoding="utf-8") if page.is_file() else fresh
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(renewed(text, made), encoding="utf-8")
+    try:
+        page.write_text(renewed(text, made), encoding="utf-8")
+    except UserError as error:
+        raise UserError(f"{page}: {error}") from error
 
 
 def renewed(text: str, made: str) -> str:
@@ -25,7 +28,7 @@ def renewed(text: str, made: str) -> str:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise UserError(f"The page has lost its marks; put back the lines {BEGIN} and {END}.")
+        raise UserError(f"the page has lost its marks; put back the lines {BEGIN} and {END}.")
     return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
 
 

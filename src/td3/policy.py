@@ -24,7 +24,7 @@ from td3.environments import ActionBounds, Task
 from td3.errors import UserError, first_line, nearest
 from td3.files import digest, replace_file
 from td3.networks import Actor
-from td3.normalize import Normalizer
+from td3.normalize import CLIP, Normalizer
 from td3.observations import Observation, flatten, has_images, in_words, layout_size
 
 FORMAT = 1
@@ -51,7 +51,7 @@ class Policy:
             self.encoder = Encoder(self.layout, card["channels"], card["features"], streams=())
             seen = self.encoder.outputs
         self.actor = Actor(seen, action_dim, 1.0, card["hidden_sizes"], streams=())
-        self.normalizer = None
+        self.statistics = None
         groups: dict[str, dict[str, Tensor]] = {"actor": {}, "encoder": {}, "normalizer": {}}
         for name, tensor in tensors.items():
             group, _, key = name.partition(".")
@@ -62,9 +62,10 @@ class Policy:
                 for name, view in network.named_layers(network.flat.detach()).items():
                     view.copy_(groups[group][name])
         if groups["normalizer"]:
-            self.normalizer = Normalizer(1, state_dim, torch.float32, torch.device("cpu"))
-            self.normalizer.load_state_dict(groups["normalizer"])
-            self.normalizer.refresh()
+            normalizer = Normalizer(1, state_dim, torch.float32, torch.device("cpu"))
+            normalizer.load_state_dict(groups["normalizer"])
+            normalizer.refresh()
+            self.statistics = normalizer.shift[0, 0].numpy(), normalizer.scale[0, 0].numpy()
         self.layers = [
             (weight[0].numpy(), bias[0, 0].numpy())
             for weight, bias in self.actor.layers(self.actor.flat.detach())
@@ -81,8 +82,9 @@ class Policy:
         do than to do it, and what the simulator had in the processor's cache is gone afterwards.
         """
         x = state
-        if self.normalizer:
-            x = self.normalizer.normalize(x)
+        if self.statistics:
+            shift, scale = self.statistics
+            x = np.minimum(np.maximum((x - shift) * scale, -CLIP), CLIP)
         if self.encoder:
             x = self.encoded(x)
         for weight, bias in self.layers[:-1]:

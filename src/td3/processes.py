@@ -66,7 +66,7 @@ class Link:
             self.process.wait()
 
 
-def start_process(module: str, name: str, *descriptors: int) -> Link:
+def start_process(module: str, name: str, *descriptors: int, **environment: str) -> Link:
     """`python -m module`, given its channel and these descriptors; it imports what we would."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-P", "-W", "ignore", "-m", module]
@@ -78,7 +78,7 @@ def start_process(module: str, name: str, *descriptors: int) -> Link:
                 [*command, *map(str, given)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=given,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
             )
         except OSError as error:
             raise RunStopped(f"Cannot start {name}: {error.strerror}") from error

@@ -7,6 +7,7 @@ tasks in course (with the walk-throughs' settings) and bullet (with those of RL 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -108,7 +109,7 @@ class Outcome:
         return unversioned(self.task) in CEILING
 
 
-def write_results(results: Path, references: Path, page: Path, front: Path) -> list[Path]:
+def write_results(results: Path, references: Path, page: Path, front: Path | None) -> list[Path]:
     """Bring the page, its figures and, if it has room for them, the front page up to date; returns
     what was written."""
     authors = references / "td3_authors_curves.csv"
@@ -123,11 +124,11 @@ def write_results(results: Path, references: Path, page: Path, front: Path) -> l
             written += plot([walker.run for walker in walkers], page.parent / "media" / "walkers")
         renew(page, "Results", made(outcomes, walkers))
         written.insert(0, page)
-        if front.is_file() and BEGIN in front.read_text(encoding="utf-8"):
+        if front and front.is_file() and BEGIN in front.read_text(encoding="utf-8"):
             renew(front, "", made_in_short(outcomes))
             written.insert(0, front)
     except OSError as error:
-        raise UserError(f"Cannot write {page}: {error.strerror}.") from error
+        raise UserError(f"Cannot write {error.filename or page}: {error.strerror}.") from error
     return written
 
 
@@ -187,9 +188,9 @@ def made_in_short(outcomes: Sequence[Outcome]) -> str:
     header = ["task", "this td3", "95 % interval", "the authors'", "took"]
     rows = []
     for outcome in outcomes:
-        task, _, _, _, last, between, theirs, _ = returns_row(outcome)
-        rows.append([task, last, between, theirs, duration(outcome.run.wall_seconds or 0)])
-    figure = "![Learning curves of ten seeds beside the authors'](docs/media/results.png)"
+        row, took = returns_row(outcome), duration(outcome.run.wall_seconds or 0)
+        rows.append([row.task, row.last, row.between, row.authors_last, took])
+    figure = "![Learning curves beside the authors'](docs/media/results.png)"
     return f"{figure}\n\n{table(header, rows)}"
 
 
@@ -208,14 +209,28 @@ def walkers_table(walkers: Sequence[Outcome]) -> str:
     ]  # fmt: skip
     rows = []
     for walker in walkers:
-        task, seeds, best, _, last, between, _, _ = returns_row(walker)
-        steps, theirs = f"{walker.curve.steps[-1]:,}", walker.published
+        row, theirs = returns_row(walker), walker.published
         known = plus_minus(theirs.mean[-1], theirs.std[-1]) if theirs else ""
-        rows.append([task, walker.run.recipe, seeds, steps, best, last, between, known])
+        setting = [row.task, walker.run.recipe, row.seeds, f"{walker.curve.steps[-1]:,}"]
+        rows.append([*setting, row.best, row.last, row.between, known])
     return table(header, rows)
 
 
-def returns_row(outcome: Outcome) -> list[str]:
+class Row(NamedTuple):
+    """What is told of a task's returns, in the order of the table."""
+
+    task: str
+    seeds: str
+    best: str
+    authors_best: str
+    last: str
+    between: str
+    """The 95 % interval of `last`."""
+    authors_last: str
+    middle: str
+
+
+def returns_row(outcome: Outcome) -> Row:
     curve, authors, window = outcome.curve, outcome.authors, outcome.authors_window
     best = int(curve.mean.argmax())
     theirs = ["", ""]
@@ -230,7 +245,7 @@ def returns_row(outcome: Outcome) -> list[str]:
     if several:
         between = bootstrap(lambda groups: interquartile_mean(groups[0]), [outcome.last])
         middle += f" ({interval(*between)})"
-    return [
+    return Row(
         outcome.task,
         str(len(curve.values)) + (f", {lost} diverged" if lost else ""),
         plus_minus(curve.mean[best], curve.values[:, best].std()),
@@ -239,7 +254,7 @@ def returns_row(outcome: Outcome) -> list[str]:
         interval(*map(float, mean_interval(outcome.last))) if several else "",
         theirs[1],
         middle,
-    ]
+    )
 
 
 def comparison(outcomes: Sequence[Outcome]) -> str:

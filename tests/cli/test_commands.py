@@ -174,12 +174,26 @@ def test_evaluate_reports_the_same_figures_each_time(run: Path) -> None:
 
 def test_evaluate_repeats_what_training_saw(run: Path) -> None:
     """The stored policy, on the seeds of the evaluation that chose it, gives the same returns."""
-    from td3.evaluation import episode_seeds, evaluate
     from td3.policy import load_policy
 
-    policy = load_policy(run, agent=1)
-    found = evaluate(policy.act, policy.environment, episode_seeds(1, 2))
-    assert found.returns.mean() == policy.card["mean_return"]
+    asked = ["--agent", "1", "--seed", "1", "--episodes", "2", "--json"]
+    found = json.loads(td3("evaluate", run, *asked).stdout)
+    assert found["mean_return"] == load_policy(run, agent=1).card["mean_return"]
+
+
+def test_evaluate_repeats_a_simulator_with_a_memory(tmp_path: Path) -> None:
+    """A used BipedalWalker is not a new one: all episodes are played in one, as in training."""
+    small = ["--steps", "210", "--loop.random-steps", "200", "--evaluation.episodes", "3"]
+    td3("train", "BipedalWalker-v3", *small, "--seed", "4", "--run", tmp_path / "run", "--quiet")
+    lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    best = max(
+        (record for record in records if record["kind"] == "evaluation"),
+        key=lambda record: record["mean_return"],
+    )
+    asked = ["--seed", "4", "--episodes", "3", "--json"]
+    found = json.loads(td3("evaluate", tmp_path / "run", *asked).stdout)
+    assert found["agents"][0]["returns"] == best["returns"]
 
 
 def test_video_makes_a_playable_film_without_a_display(run: Path, tmp_path: Path) -> None:

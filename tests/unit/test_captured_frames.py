@@ -81,7 +81,7 @@ def test_a_late_device_and_what_is_left_of_it(monkeypatch: pytest.MonkeyPatch) -
     torch.cuda.synchronize()
     mine, theirs = plain.agent.tensors(), fast.agent.tensors()
     assert [name for name in mine if not torch.equal(mine[name], theirs[name])] == []
-    ring = weakref.ref(fast.replay)
+    ring = weakref.ref(fast.replay.images)
     gc.disable()
     try:
         fast.close()

@@ -38,7 +38,7 @@ def test_seeds_are_fixed_and_differ_between_agents() -> None:
     assert len({*episode_seeds(3, 10), *episode_seeds(4, 10)}) == 20
 
 
-def test_an_episode_depends_on_its_seed_alone() -> None:
+def test_an_episode_of_a_simulator_without_memory_depends_on_its_seed_alone() -> None:
     config = EnvironmentConfig(id="Pendulum-v1")
     together = evaluate(still, config, [1, 2, 3])
     for episode, seed in enumerate([1, 2, 3]):

@@ -37,10 +37,6 @@ def test_the_next_mean_lies_inside_as_often_as_promised(count: int, others: int)
     assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
 
 
-def test_one_episode_promises_nothing() -> None:
-    assert next_mean_interval(3.0, 0.0, 1, 10) == (-np.inf, np.inf)
-
-
 def test_times_are_treated_alike_and_one_seed_has_none() -> None:
     column = np.arange(6.0)
     low, high = mean_interval(np.stack([column, column], axis=1))

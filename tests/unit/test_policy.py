@@ -1,11 +1,13 @@
 """A policy file acts as the agent did, and cannot be mistaken for another."""
 
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from safetensors.torch import load_file, save_file
 
 import td3
@@ -43,10 +45,41 @@ def test_it_acts_as_the_agent_did_in_the_environments_own_units(
         np.testing.assert_allclose(action, 2 * agent.select_action(observation), rtol=1e-6)
 
 
+VECTOR = spaces.Box(-1, 1, (5,))
+IMAGES = spaces.Dict(a=spaces.Box(-1, 1, (2,)), b=spaces.Box(0, 255, (20, 18, 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("space", "stack", "normalize"),
+    [(VECTOR, 1, False), (VECTOR, 3, True), (IMAGES, 2, False), (IMAGES, 1, True)],
+)
+def test_what_it_computes_is_what_the_agent_computes(
+    space: spaces.Space[Any], stack: int, normalize: bool
+) -> None:
+    rng, actions = np.random.default_rng(0), spaces.Box(-1, 1, (3,))
+    task = Task.of("none", space, actions, stack)
+    agent = td3.TD3(
+        task.state_dim, 3, hidden_sizes=(40, 30), seed=[1, 2], layout=task.layout, channels=(4, 5),
+        features=6, normalize_observations=normalize,
+    )  # fmt: skip
+    states = rng.integers(0, 256, (50, task.state_dim)).astype(np.float32)
+    if agent.normalizer:
+        for state in states:
+            agent.normalizer.observe(np.arange(2), np.stack([state, state / 2]))
+        states[0] = 1e6  # far beyond where it is cut off
+    card = policy_card(agent, task, EnvironmentConfig(id="none"), {})
+    for number, tensors in enumerate(policy_tensors(agent)):
+        policy = td3.Policy(card, tensors)
+        expected = agent.member(number).act(torch.from_numpy(states)[None])[0]
+        assert expected.std() > 1e-3
+        for state, action in zip(states, expected, strict=True):
+            np.testing.assert_allclose(policy.act(state), action, rtol=0, atol=1e-5)
+
+
 def test_normalisation_and_reward_scale_travel_with_it(saved: tuple[td3.TD3, Path]) -> None:
     _, run = saved
     policy = td3.load_policy(run)
-    assert policy.normalizer is not None
+    assert policy.statistics is not None
     assert policy.card["reward_scale"] == 0.5
     assert policy.card["normalize_observations"] is True
     plain = policy.actor(torch.zeros(1, 1, 3)).detach().numpy().ravel()
@@ -106,9 +139,9 @@ def test_a_task_that_changed_is_refused(saved: tuple[td3.TD3, Path]) -> None:
     policy.check_fits(Environment(policy.environment).task)
     seen, actions = gym.spaces.Box(-1, 1, (3,)), gym.spaces.Box(-2, 2, (1,))
     wider, faster = gym.spaces.Box(-1, 1, (4,)), gym.spaces.Box(-3, 2, (1,))
-    for spaces, said in (
+    for changed, said in (
         ((wider, actions), "Pendulum-v1 now observes 4 numbers, but agent-0 was trained on 3 num"),
         ((seen, faster), r"actions of Pendulum-v1 are no longer .*: low \[-3.0\], not \[-2.0\]"),
     ):
         with pytest.raises(UserError, match=said):
-            policy.check_fits(Task.of("Pendulum-v1", *spaces))
+            policy.check_fits(Task.of("Pendulum-v1", *changed))

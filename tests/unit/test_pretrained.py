@@ -2,12 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from td3.cli import main
+from td3.cli.evaluate import compared
 from td3.policy import load_policy, save_policy
 from td3.pretrained import names, pretrained
+
+
+def test_there_are_some() -> None:
+    assert set(names()) >= {"HalfCheetah-v5", "Hopper-v5"}
 
 
 @pytest.mark.parametrize("task", names())
@@ -23,6 +29,28 @@ def test_two_of_them_earn_what_is_stated(task: str, capsys: pytest.CaptureFixtur
     assert main(["evaluate", "--pretrained", task, "--episodes", "20", "--json"]) == 0
     stated = json.loads(capsys.readouterr().out)["agents"][0]["stated"]
     assert stated["reproduced"], stated
+
+
+@pytest.mark.parametrize(
+    ("stated", "returns", "reproduced"),
+    [
+        ({"mean_return": 9359.0, "std_return": 0.0, "episodes": 100}, [9359.0001] * 5, True),
+        ({"mean_return": 9359.0, "std_return": 0.0, "episodes": 100}, [9358.0] * 5, False),
+        ({"mean_return": 10.0, "std_return": 1.0, "episodes": 100}, [10.3, 10.5], True),
+        ({"mean_return": 10.0, "std_return": 1.0, "episodes": 100}, [12.3, 12.5], False),
+    ],
+)
+def test_what_counts_as_the_same(
+    stated: dict[str, Any], returns: list[float], reproduced: bool
+) -> None:
+    found = compared(stated, returns)
+    assert found is not None
+    assert found["reproduced"] is reproduced
+
+
+def test_one_episode_promises_nothing() -> None:
+    stated = {"mean_return": 10.0, "std_return": 0.0, "episodes": 1}
+    assert compared(stated, [3.0]) is compared(None, [3.0]) is None
 
 
 def test_a_worse_one_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,4 +139,4 @@ class CapturedFrames(Traced):
 
     def close(self) -> None:
         self.graphs.clear()
-        self.__dict__.pop("sample", None)  # it and the ring refer to each other
+        self.__dict__.pop("sample", None)  # it refers to the ring, and to this

@@ -229,23 +229,24 @@ def pick(ring: Tensor, given: dict[str, Tensor], picked: Tensor) -> None:
 
 def fuse_pictures(replay: FrameReplay) -> None:
     """Let a copied ring's images be picked and shifted by one kernel."""
+    images = replay.images  # not the ring, which refers to this function
 
     def pictures(part: Part, start: int, places: Tensor, shifts: Tensor) -> Tensor:
         assert part.image
         channels, height, width = channels_first(part.image)
         beside = channels if channel_axis(part.image) == 2 else 1
-        shape = [part.size, height, width, beside]
-        return cast(Tensor, pick_pictures(replay.images, places, shifts, start, shape))
+        sizes = (part.size, height, width, beside)
+        return cast(Tensor, pick_pictures(images, places, shifts, start, *sizes))
 
     replay.__dict__["pictures"] = pictures
 
 
 @torch.library.custom_op("td3::pick_pictures", mutates_args=())
 def pick_pictures(
-    images: Tensor, places: Tensor, shifts: Tensor, start: int, shape: list[int]
-) -> Tensor:
-    """`FrameReplay.pictures`; `shape`: bytes, height, width, and how many make up a pixel."""
-    size, height, width, beside = shape
+    images: Tensor, places: Tensor, shifts: Tensor, start: int, size: int, height: int, width: int,
+    beside: int,
+) -> Tensor:  # fmt: skip
+    """`FrameReplay.pictures`; `size`: bytes of an image, `beside`: of a pixel, side by side."""
     out = images.new_empty(*places.shape, size)
     shifts = shifts.flatten(0, 1)
     kernels.pictures_kernel[places.numel(), triton.cdiv(size, PICTURE_BLOCK)](
@@ -257,5 +258,8 @@ def pick_pictures(
 
 
 @pick_pictures.register_fake
-def _(images: Tensor, places: Tensor, shifts: Tensor, start: int, shape: list[int]) -> Tensor:
-    return images.new_empty(*places.shape, shape[0])
+def _(
+    images: Tensor, places: Tensor, shifts: Tensor, start: int, size: int, height: int, width: int,
+    beside: int,
+) -> Tensor:  # fmt: skip
+    return images.new_empty(*places.shape, size)

@@ -180,8 +180,8 @@ def report(arguments: Arguments) -> int:
         from td3.results import write_results
 
         references = arguments.results.parent / "reference"
-        pages = page.with_name("results.md"), page.parent.parent / "README.md"
-        written += write_results(arguments.results, references, *pages)
+        front = None if arguments.out else Path("README.md")
+        written += write_results(arguments.results, references, page.with_name("results.md"), front)
     for path in written:
         print(f"wrote {path}")
     return 0
