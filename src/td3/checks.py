@@ -52,6 +52,7 @@ def check(config: Config) -> Config:
         "agent.policy_noise": config.agent.policy_noise,
         "agent.noise_clip": config.agent.noise_clip,
         "agent.random_shift": config.agent.random_shift,
+        "environment.patience": config.environment.patience,
         "environment.resize": config.environment.resize,
         "environment.workers": config.environment.workers,
         "loop.exploration_noise": config.loop.exploration_noise,

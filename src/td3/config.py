@@ -39,6 +39,9 @@ class EnvironmentConfig:
     simulator) or gymnasium.make_vec in one of its modes: a resumed run starts new episodes."""
     workers: int = 0
     """Worker processes; 0: as many as the environments and the free cores call for."""
+    patience: float = 300.0
+    """Seconds that a step in a worker may take; after that it is named and the run stops. 0: any
+    number."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation; authors' code: off."""
     pixels: bool = False

@@ -26,7 +26,7 @@ from td3.errors import UserError
 from td3.evaluation import Evaluation, episode_seeds
 from td3.evaluator import play
 from td3.policy import policy_card, policy_tensors
-from td3.processes import Link, Reported, portable_spec, start_process
+from td3.processes import Link, Reported, end_all, portable_spec, start_process
 
 # NumPy reads this when it is imported; with wide layers it would take all cores.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -156,8 +156,7 @@ class Background(InLoop):
         for link in self.links:
             link.process.kill()  # it may be in the middle of an episode, and has nothing to lose
         self.threads.shutdown()
-        for link in self.links:
-            link.close()
+        end_all(self.links)
 
 
 def in_background(device: torch.device) -> bool:

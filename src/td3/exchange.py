@@ -5,6 +5,7 @@ counters in it. Who waits for longer lays itself to rest on the channel, where t
 """
 
 import contextlib
+import math
 import mmap
 import os
 import platform
@@ -118,15 +119,19 @@ class Board:
         if not self.ordered or counters[AWAITED] == worker + 1:
             channel.ring()
 
-    def await_worker(self, worker: int, channel: "Channel") -> bool:
-        """Learner: wait until this worker has carried out the order; says whether it failed."""
-        counters = self.counters
+    def await_worker(self, worker: int, channel: "Channel", patience: float = math.inf) -> bool:
+        """Learner: wait until this worker has carried out the order; says whether it failed.
+        TimeoutError where that takes longer than `patience` seconds."""
+        counters, limit = self.counters, time.monotonic() + patience
         if not self.ordered:
+            while not channel.waiting():
+                check_time(limit)
             channel.hear()
         elif not self.watch(done(worker)):
             counters[AWAITED] = worker + 1
             while counters[done(worker)] != self.turn:
                 channel.rest()
+                check_time(limit)
             counters[AWAITED] = 0
         return bool(counters[done(worker) + FAILED])
 
@@ -141,6 +146,11 @@ class Board:
             if counters[place] == turn:
                 return True
         return False
+
+
+def check_time(limit: float) -> None:
+    if time.monotonic() > limit:
+        raise TimeoutError
 
 
 def shared_file() -> int:
@@ -198,5 +208,9 @@ class Channel:
 
     def rest(self) -> None:
         """Sleep until the bell rings, or for a moment."""
-        if not self.overtook and self.readable.poll(BACKSTOP_MILLISECONDS):
+        if not self.overtook and self.waiting():
             self.overtook = self.hear()
+
+    def waiting(self) -> bool:
+        """Whether there is something to hear, now or within a moment."""
+        return bool(self.readable.poll(BACKSTOP_MILLISECONDS))

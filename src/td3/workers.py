@@ -7,6 +7,7 @@ the same numbers and the same checkpoints however its environments are spread.
 
 import dataclasses
 import json
+import math
 import os
 import sys
 from typing import Any
@@ -21,7 +22,7 @@ from td3.config import EnvironmentConfig
 from td3.environments import Environment
 from td3.errors import RunStopped
 from td3.exchange import Board, Order, shared_file
-from td3.processes import Link, Reported, portable_spec, start_process
+from td3.processes import Link, Reported, end_all, portable_spec, start_process
 from td3.seeding import Stream
 
 
@@ -35,6 +36,7 @@ class Workers:
     ) -> None:
         """One environment per stream."""
         self.streams, self.time, self.under_way = streams, 0, False
+        self.patience = config.patience or math.inf
         environment = Environment(config)
         self.task = environment.task
         spec = portable_spec(environment)
@@ -86,7 +88,7 @@ class Workers:
     def receive(self) -> Steps:
         """The step that was begun, once all workers have done it."""
         board, self.under_way = self.board, False
-        self.gather()
+        self.gather(self.patience)
         if np.count_nonzero(board.waiting):
             self.start_lives()
         self.states = board.states.copy()
@@ -133,15 +135,21 @@ class Workers:
             raise RuntimeError("a step is under way; receive it first")
         self.board.order(what, self.time, self.channels)
 
-    def gather(self) -> None:
+    def gather(self, patience: float = math.inf) -> None:
         """Wait until all workers have done what was ordered; raise the first failure there is."""
         failed = []
         for number, link in enumerate(self.links):
             try:
-                if self.board.await_worker(number, link.channel):
+                if self.board.await_worker(number, link.channel, patience):
                     failed.append(link)
             except EOFError:
                 raise link.obituary() from None
+            except TimeoutError:
+                link.process.kill()  # it would not notice that it is to end
+                raise RunStopped(
+                    f"{link.name} has not answered for {patience:g} s; "
+                    "if a step may take that long, raise environment.patience"
+                ) from None
         if failed:
             facts = [json.loads(self.answer(link)) for link in failed]
             raise self.failure(failed[0], facts[0]) from Reported(facts[0]["traceback"])
@@ -160,8 +168,7 @@ class Workers:
         return error
 
     def close(self) -> None:
-        for link in self.links:
-            link.close()
+        end_all(self.links)
 
 
 def named(number: int, indices: range) -> str:

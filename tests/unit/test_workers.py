@@ -17,7 +17,7 @@ import pytest
 import worker_tasks
 from orphans import end_with
 
-from td3 import arrangement, exchange
+from td3 import arrangement, exchange, processes
 from td3.arrangement import arranged, worker_count
 from td3.collect import Arrays, Collector, Environments, InProcess
 from td3.config import Config, EnvironmentConfig, from_dict
@@ -182,6 +182,28 @@ def test_a_worker_killed_while_it_sleeps_is_named() -> None:
         time.sleep(0.05)
         with pytest.raises(RunStopped, match=r"worker 1 \(environment 1\) was killed by signal 9"):
             workers.restore(copied(own.snapshot()))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_worker_that_hangs_is_named(ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "ORDERED", ordered)
+    config = EnvironmentConfig(TASK, kwargs={"trouble": "stuck", "at": 3}, patience=0.3)
+    workers = Workers(config, streams(4), NEVER, 4)
+    try:
+        for now in (1, 2):
+            workers.step(actions(now, workers), now)
+        start = time.monotonic()
+        with pytest.raises(RunStopped) as caught:
+            workers.step(actions(3, workers), 3)
+        said = "Environment worker 0 (environment 0) has not answered for 0.3 s; if a step may"
+        assert str(caught.value).startswith(said)
+        assert 0.3 <= time.monotonic() - start < 3
+        assert workers.links[0].process.wait(5) == -9
+    finally:
+        monkeypatch.setattr(processes, "CLOSE_SECONDS", 0.5)
+        workers.close()
+    assert [link.process.returncode for link in workers.links] == [-9] * 4
+    assert time.monotonic() - start < 3  # they are given the same half second, not one each
 
 
 def test_a_worker_that_exits_is_named() -> None:
