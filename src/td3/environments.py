@@ -186,7 +186,8 @@ class Environment:
         return state, self.task.reward(reward), bool(terminated), bool(truncated)
 
     def close(self) -> None:
-        self.env.close()
+        with contextlib.suppress(Exception):  # whatever it was for, it is over
+            self.env.close()
 
 
 def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[Any, Any]:

@@ -17,7 +17,7 @@ Act = Callable[[Observation], NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Of each episode."""
+    """Of each episode; a return is NaN where the policy gave no finite action."""
 
     returns: NDArray[np.float64]
     lengths: NDArray[np.int64]
@@ -47,7 +47,11 @@ def evaluate(
     for episode, seed in enumerate(seeds):
         state, over = environment.reset(seed=seed), False
         while not over:
-            state, reward, terminated, truncated = environment.step(act(state))
+            action = act(state)
+            if np.count_nonzero(np.isfinite(action)) < action.size:
+                returns[episode] = np.nan
+                break
+            state, reward, terminated, truncated = environment.step(action)
             returns[episode] += reward
             lengths[episode] += 1
             over = terminated or truncated or bool(lengths[episode] == max_steps)

@@ -294,7 +294,7 @@ def earnings(policy: Policy) -> dict[str, Any]:
     """What a policy earns on episodes that neither trained nor chose it."""
     torch.set_num_threads(1)
     seeds = episode_seeds(TEST_SEED, TEST_EPISODES)
-    returns = evaluate(policy.act, policy.environment, seeds).returns
+    returns = evaluate(policy.act, policy.environment, seeds, policy.max_steps).returns
     low, high = mean_interval(returns)
     return {
         "episodes": TEST_EPISODES, "seed": TEST_SEED, "mean_return": float(returns.mean()),

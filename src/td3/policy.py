@@ -5,6 +5,8 @@ header a card that says how to use them. It cannot run code.
 """
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from torch import Tensor
 
 from td3.agent import TD3
 from td3.agent_axis import Layers
-from td3.config import WRAPPERS, EnvironmentConfig
+from td3.checks import check
+from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
 from td3.encoder import Encoder
 from td3.environments import ActionBounds, Task
 from td3.errors import UserError, first_line, nearest
@@ -28,6 +31,7 @@ from td3.normalize import CLIP, Normalizer
 from td3.observations import Observation, flatten, has_images, in_words, layout_size
 
 FORMAT = 1
+POLICY_FILE = re.compile(r"agent-\d+\.safetensors")
 
 
 class Policy:
@@ -60,7 +64,11 @@ class Policy:
         for group, network in networks.items():
             if network:
                 for name, view in network.named_layers(network.flat.detach()).items():
-                    view.copy_(groups[group][name])
+                    tensor = groups[group][name]
+                    if tensor.shape != view.shape or not tensor.is_floating_point():
+                        kind = f"{tensor.dtype} of shape {tuple(tensor.shape)}"
+                        raise ValueError(f"{group}.{name} is {kind}, not {tuple(view.shape)}")
+                    view.copy_(tensor)
         if groups["normalizer"]:
             normalizer = Normalizer(1, state_dim, torch.float32, torch.device("cpu"))
             normalizer.load_state_dict(groups["normalizer"])
@@ -75,6 +83,7 @@ class Policy:
         """The action for one observation."""
         return self.bounds.scale(self.act(flatten(self.layout, observation)))
 
+    @np.errstate(over="ignore", invalid="ignore")  # whoever asks sees that it is not finite
     def act(self, state: Observation) -> NDArray[np.float32]:
         """For one flat state, in [-1, 1].
 
@@ -116,6 +125,17 @@ class Policy:
                 f"The actions of {task.id} are no longer those that {self.name} was trained on: "
                 f"{', '.join(f'{key} {found[key]}, not {own[key]}' for key in parted)}."
             )
+
+    @property
+    def mean_return(self) -> float:
+        """What it earned when it was kept, if it says so."""
+        said = self.card.get("mean_return")
+        return float(said) if isinstance(said, int | float) else -np.inf
+
+    @property
+    def max_steps(self) -> int:
+        """Where an evaluation ends an episode."""
+        return int(self.card.get("max_steps") or EvaluationConfig.max_steps)
 
     @property
     def environment(self) -> EnvironmentConfig:
@@ -197,7 +217,7 @@ def load_policy(run: str | Path, agent: int | None = None) -> Policy:
     `run` is a run folder, its `policy` folder, or one policy's `.safetensors` file.
     """
     policies = policies_of(Path(run), agent)
-    return max(policies, key=lambda policy: float(policy.card.get("mean_return", -np.inf)))
+    return max(policies, key=lambda policy: policy.mean_return)
 
 
 def policies_of(path: Path, agent: int | None = None) -> list[Policy]:
@@ -206,15 +226,23 @@ def policies_of(path: Path, agent: int | None = None) -> list[Policy]:
         if agent is not None:
             raise UserError(f"{path} is one policy: there is no agent to choose.")
         return [read_policy(path)]
-    folder = path / "policy" if (path / "policy").is_dir() else path
-    if not folder.is_dir():
-        raise UserError(f"{path} does not exist.{nearest(str(path), siblings(path))}")
-    files = sorted(folder.glob("agent-*.safetensors"), key=lambda f: (len(f.stem), f.stem))
+    try:
+        folder = path / "policy" if (path / "policy").is_dir() else path
+        if folder.is_file():
+            raise UserError(f"{path} is neither a run folder nor a .safetensors file.")
+        if not folder.is_dir():
+            raise UserError(f"{path} does not exist.{nearest(str(path), siblings(path))}")
+        names = [name for name in os.listdir(folder) if POLICY_FILE.fullmatch(name)]
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from error
+    files = sorted((folder / name for name in names), key=lambda f: (len(f.stem), f.stem))
     if agent is not None:
         files = [file for file in files if file.stem == f"agent-{agent}"]
     if not files:
         whose = f"agent {agent}" if agent is not None else "any agent"
-        raise UserError(f"No policy of {whose} in {path}; is it a run that was evaluated once?")
+        there = f"there is {', '.join(Path(name).stem for name in sorted(names))}"
+        hint = there if names else "is it a run that was evaluated once?"
+        raise UserError(f"No policy of {whose} in {path}; {hint}")
     return [read_policy(file) for file in files]
 
 
@@ -232,9 +260,13 @@ def read_policy(path: Path) -> Policy:
         raise UserError(f"Cannot read the policy {path}: {first_line(error)}.") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise UserError(f"{path} is not a policy of format {FORMAT}.")
-    if card.get("sha256") != checksum(tensors):
-        raise UserError(f"The policy {path} is damaged: it fails its checksum.")
     try:
-        return Policy(card, tensors, path.stem)
+        if card.get("sha256") != checksum(tensors):
+            raise UserError(f"The policy {path} is damaged: it fails its checksum.")
+        policy = Policy(card, tensors, path.stem)
+        check(Config(environment=policy.environment))
+        return policy
+    except UserError:
+        raise
     except Exception as error:
         raise UserError(f"The policy {path} does not fit its card: {first_line(error)}.") from error

@@ -188,8 +188,8 @@ def made_in_short(outcomes: Sequence[Outcome]) -> str:
     header = ["task", "this td3", "95 % interval", "the authors'", "took"]
     rows = []
     for outcome in outcomes:
-        row, took = returns_row(outcome), duration(outcome.run.wall_seconds or 0)
-        rows.append([row.task, row.last, row.between, row.authors_last, took])
+        row = returns_row(outcome)
+        rows.append([row.task, row.last, row.between, row.authors_last, took(outcome.run)])
     figure = "![Learning curves beside the authors'](docs/media/results.png)"
     return f"{figure}\n\n{table(header, rows)}"
 
@@ -245,8 +245,10 @@ def returns_row(outcome: Outcome) -> Row:
     if several:
         between = bootstrap(lambda groups: interquartile_mean(groups[0]), [outcome.last])
         middle += f" ({interval(*between)})"
+    shared, asked = int(curve.steps[-1]), outcome.run.settings.get("loop.steps")
+    short = isinstance(asked, int) and shared < asked
     return Row(
-        outcome.task,
+        outcome.task + (f" until {shared:,} steps" if short else ""),
         str(len(curve.values)) + (f", {lost} diverged" if lost else ""),
         plus_minus(curve.mean[best], curve.values[:, best].std()),
         theirs[0],
@@ -326,7 +328,7 @@ def circumstances(outcomes: Sequence[Outcome]) -> str:
         rows.append(
             [
                 f"`{run.name}`", run.recipe, f"{outcome.curve.steps[-1]:,}",
-                f"every {every:,}, {episodes} episodes", duration(run.wall_seconds or 0),
+                f"every {whole(every)}, {whole(episodes)} episodes", took(run),
                 f"{machine}, {settings.get('machine.cores', '?')} cores", ", ".join(versions),
                 commit[:10] + (", with changes" if commit.endswith("+") else ""),
             ]
@@ -338,12 +340,21 @@ def circumstances(outcomes: Sequence[Outcome]) -> str:
 def together(outcomes: Sequence[Outcome]) -> str:
     """All times added up; also from the first start to the last event, if side by side."""
     total = duration(sum(outcome.run.wall_seconds or 0 for outcome in outcomes))
-    times = [[float(event["time"]) for event in outcome.run.events] for outcome in outcomes]
-    spans = [(min(own), max(own)) for own in times if own]
-    span = max(end for _, end in spans) - min(start for start, _ in spans)
+    times = [[event.get("time") for event in outcome.run.events] for outcome in outcomes]
+    known = [[time for time in own if isinstance(time, float)] for own in times]
+    spans = [(min(own), max(own)) for own in known if own]
     worked = sum(end - start for start, end in spans)
+    span = max((end for _, end in spans), default=0) - min((s for s, _ in spans), default=0)
     aside = f", side by side {duration(span)} from the first start on" if span < worked else ""
     return f"{total} together{aside}"
+
+
+def took(run: RunSummary) -> str:
+    return duration(run.wall_seconds) if run.wall_seconds else "unknown"
+
+
+def whole(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "?"
 
 
 def plus_minus(mean: float, std: float) -> str:

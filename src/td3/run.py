@@ -43,6 +43,12 @@ class Run:
         """Note what happened and when."""
         self.events.write({"time": round(time.time(), 3), "event": event, **facts})
 
+    @property
+    def finished(self) -> bool:
+        """Whether its end was noted; a kill may come between the last checkpoint and that."""
+        lines = (self.folder / "events.jsonl").read_bytes().splitlines()
+        return bool(lines) and b'"event": "finish"' in lines[-1]
+
     def policy_file(self, agent: int) -> Path:
         return self.folder / "policy" / f"agent-{agent}.safetensors"
 

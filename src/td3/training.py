@@ -209,6 +209,10 @@ class Training:
         """Write what the evaluation under way has found; keep each agent's best policy."""
         for result in self.evaluations.results():
             agent, returns, lengths = result.agent, result.found.returns, result.found.lengths
+            if np.isnan(returns).any():
+                if not self.population.frozen[agent]:
+                    self.freeze(agent, "its policy gives actions that are not finite")
+                continue
             best = float(returns.mean()) > self.best[agent]
             record = evaluation_record(
                 result.step, agent, self.seeds[agent], returns, lengths, best
@@ -223,6 +227,7 @@ class Training:
         facts = {key: record[key] for key in ("step", "seed", "mean_return", "std_return")}
         facts |= self.population.facts(agent)
         facts["episodes"] = self.config.evaluation.episodes
+        facts["max_steps"] = self.config.evaluation.max_steps
         facts["versions"] = runs.versions()
         own = self.population.members[agent].environment
         card = policy_card(self.agent, self.environments.task, own, facts)
@@ -276,11 +281,12 @@ class Training:
             self.run.folder, self.replay, lambda facts: self.changed(facts["config"])
         )
         if checkpoint is None:
-            if last_step(self.run.metrics) > self.config.checkpoint.every:
+            first = self.config.checkpoint.every + self.collector.count - 1  # at the latest
+            if last_step(self.run.metrics) > first:
                 raise UserError(f"{self.run.folder} has no checkpoints; it cannot be continued.")
             self.metrics.truncate(0)
             return []
-        if checkpoint.step >= self.config.loop.steps:
+        if checkpoint.step >= self.config.loop.steps and self.run.finished:
             raise UserError(
                 f"{self.run.folder} is finished: it has all its {checkpoint.step:,} steps; "
                 "give --steps a larger number to go on."

@@ -1,5 +1,6 @@
 """Film a trained policy: mp4 for watching, GIF for a README."""
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,12 +39,15 @@ def film(
         out = folder / "videos" / policy.name
     if out.suffix in (".mp4", ".gif"):
         out = out.with_suffix("")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"Cannot write to {out.parent}: {error.strerror}.") from error
     environment = rendering(policy.environment)
     policy.check_fits(environment.task)
+    render_first(environment, seed)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(out.parent, os.W_OK):
+            raise UserError(f"{out.parent} cannot be written to.")
+    except OSError as error:
+        raise UserError(f"Cannot write to {out.parent}: {error.strerror}.") from error
     follow(environment.env)
     fps = frames_per_second(environment, policy.environment.action_repeat)
     frames: list[Frame] = []
@@ -58,12 +62,18 @@ def film(
     return [mp4, gif]
 
 
+def render_first(environment: Environment, seed: int) -> None:
+    """Find out whether there will be pictures before anything is written."""
+    environment.reset(seed=seed)
+    render(environment)
+
+
 def rendering(config: EnvironmentConfig) -> Environment:
     """The environment, drawing pictures."""
     try:
         return Environment(config, render_mode="rgb_array")
     except UserError as error:
-        if "render_mode" in str(error):
+        if "unexpected keyword argument 'render_mode'" in str(error):
             raise UserError(f"{config.id} offers no rgb_array pictures to film.") from error
         raise
 
@@ -86,8 +96,10 @@ def render(environment: Environment) -> Frame:
         reason = first_line(error)
         raise UserError(f"{environment.task.id} cannot be rendered here: {reason}.") from error
     if isinstance(frame, np.ndarray) and frame.ndim == 2:  # grey
-        frame = frame[..., None].repeat(3, axis=2)
-    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+        frame = frame[..., None]
+    if isinstance(frame, np.ndarray) and frame.shape[2:] == (1,):
+        frame = frame.repeat(3, axis=2)
+    if not isinstance(frame, np.ndarray) or frame.shape[2:] not in ((3,), (4,)) or not frame.size:
         raise UserError(f"{environment.task.id} gives no picture when rendered as rgb_array.")
     factor = -(-SMALLEST_HEIGHT // len(frame))  # what a network sees is small for us
     larger = frame[..., :3].repeat(factor, axis=0).repeat(factor, axis=1)
@@ -133,10 +145,13 @@ def write_gif(path: Path, frames: Sequence[Frame], fps: int) -> None:
 def encode(path: Path, frames: Sequence[Frame], fps: int, options: list[str]) -> None:
     """Pipe raw frames through the ffmpeg that imageio brings along."""
     height, width, _ = frames[0].shape
+    if any(frame.shape != frames[0].shape for frame in frames):
+        raise UserError("The pictures change their size, which a film cannot.")
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps)]
     command = [ffmpeg(), "-y", "-loglevel", "error", *source, "-i", "-", *options, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         _, problem = process.communicate(b"".join(frame.tobytes() for frame in frames))
     if process.returncode:
-        raise UserError(f"ffmpeg could not write {path}: {problem.decode(errors='replace')}.")
+        reason = problem.decode(errors="replace").strip().splitlines() or ["it says not why"]
+        raise UserError(f"ffmpeg could not write {path}: {reason[-1]}.")

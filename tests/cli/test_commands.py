@@ -196,6 +196,13 @@ def test_evaluate_repeats_a_simulator_with_a_memory(tmp_path: Path) -> None:
     assert found["agents"][0]["returns"] == best["returns"]
 
 
+def test_evaluate_ends_an_episode_where_training_did(tmp_path: Path) -> None:
+    small = ["--steps", "210", "--loop.random-steps", "200", "--evaluation.max-steps", "7"]
+    td3("train", "Pendulum-v1", *small, "--run", tmp_path / "run", "--quiet")
+    found = json.loads(td3("evaluate", tmp_path / "run", "--json").stdout)
+    assert found["agents"][0]["mean_length"] == 7
+
+
 def test_video_makes_a_playable_film_without_a_display(run: Path, tmp_path: Path) -> None:
     done = td3("video", run, "--seconds", "1", "--out", tmp_path / "film.mp4", "--json")
     mp4, gif = (Path(path) for path in json.loads(done.stdout)["videos"])
@@ -259,7 +266,11 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "video": (["video", "runs/none"], "runs/none does not exist."),
     "plot": (["plot", "runs/none"], "runs/none"),
     "report": (["report", "runs/none"], "runs/none"),
-    "episodes": (["evaluate", "runs/none", "--episodes", "0"], "--episodes must be 1 or more"),
+    "film for ever": (["video", "runs/none", "--seconds", "inf"], "must be greater than 0, and at"),
+    "film of nothing": (["video", "runs/none", "--seconds", "nan"], "must be greater than 0, and"),
+    "film nowhere": (["video", "runs/none", "--out", "."], "--out . names no file."),
+    "many episodes": (["evaluate", "runs/none", "--episodes", "10000000000000"], "1 to 1,000,000"),
+    "episodes": (["evaluate", "runs/none", "--episodes", "0"], "--episodes must be 1 to 1,000,000"),
     "kwargs": (["train", "Pendulum-v1", "--environment.kwargs", "gg", "3"], "Cannot make Pendulum"),
 }  # fmt: skip
 

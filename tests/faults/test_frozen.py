@@ -190,3 +190,27 @@ def test_fewer_members_than_saved_are_refused(tmp_path: Path) -> None:
     settings.write_text(settings.read_text().replace("[0.001, 0.002]", "[0.001]"))
     with pytest.raises(UserError, match=r"grid\.agent\.critic_learning_rate was .* is now"):
         resume(tmp_path / "run", steps=300)
+
+
+@pytest.mark.parametrize("kind", ["one of two", "the only one"])
+def test_one_whose_policy_gives_no_actions_is_frozen_by_its_evaluation(
+    kind: str, tmp_path: Path
+) -> None:
+    """Weights that are finite may still add up to what is not."""
+    config = tiny(seeds=2 if kind == "one of two" else 1)
+    with prepared(config, create(config, tmp_path / "run"), None) as training:
+        while training.step < 120:
+            training.advance()
+        with torch.no_grad():
+            training.agent.actor.flat[-1].sign_().mul_(1e38)  # infinity less infinity
+        if kind == "the only one":
+            with pytest.raises(RunStopped, match="Seed 0 diverged: its policy gives actions"):
+                training.evaluate()
+            return
+        training.evaluate()
+        assert training.population.frozen.tolist() == [False, True]
+    records = lines(tmp_path / "run", "metrics")
+    evaluated = [r["agent"] for r in records if r["kind"] == "evaluation"]
+    assert evaluated == [0]
+    (frozen,) = [e for e in lines(tmp_path / "run", "events") if e["event"] == "frozen"]
+    assert frozen["message"] == "its policy gives actions that are not finite"

@@ -15,6 +15,9 @@ from run_tools import begin, command, different, flags, resume, tiny, train_in_p
 
 from td3.accelerate.captured import Captured
 from td3.launch import prepared
+from td3.run import create
+from td3.signals import StopRequest
+from td3.summary import read_run
 
 WALKER = {"environment": {"id": "BipedalWalker-v3"}}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -72,6 +75,40 @@ def test_a_run_in_pieces_on_a_gpu_equals_a_run_in_one(
     assert train_in_pieces(config, whole, []) == []
     assert train_in_pieces(config, pieces, [163, 330]) == []
     assert different(whole, pieces) == []
+
+
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
+    _, said = process.communicate()
+    return process.returncode, said
+
+
+def test_a_kill_before_the_first_checkpoint_begins_anew(tmp_path: Path) -> None:
+    """Three environments step over a multiple: the record before the checkpoint says 102."""
+    config = tiny(environment={"count": 3}, evaluation={"every": 100})
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert train_in_pieces(config, whole, []) == []
+    with prepared(config, create(config, killed), None) as training:
+        training.save = lambda: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            training.loop(StopRequest())
+    assert '"step": 102' in (killed / "metrics.jsonl").read_text()
+    assert ended(resume(killed)) == (0, b"")
+    assert different(whole, killed) == []
+
+
+def test_a_kill_before_the_end_is_noted_is_mended(tmp_path: Path) -> None:
+    folder, config = tmp_path / "run", tiny()
+    assert ended(begin(config, folder)) == (0, b"")
+    events = folder / "events.jsonl"
+    whole, metrics = events.read_text().splitlines(), (folder / "metrics.jsonl").read_bytes()
+    events.write_text("\n".join(whole[:-1]) + "\n")
+    assert read_run(folder).status == "unfinished"
+    assert ended(resume(folder)) == (0, b"")
+    assert read_run(folder).status == "finished"
+    assert (folder / "metrics.jsonl").read_bytes() == metrics
+    code, said = ended(resume(folder))
+    assert code == 2
+    assert b"is finished" in said
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:

@@ -57,6 +57,17 @@ def test_an_evaluation_repeats_exactly_where_a_used_object_would_not() -> None:
     np.testing.assert_array_equal(first.returns, again.returns)
 
 
+def test_a_policy_without_an_action_earns_nothing_that_could_be_said() -> None:
+    actions = iter([0.0] * 250 + [np.nan])
+
+    def act(state: Observation) -> NDArray[np.float32]:
+        return np.full(1, next(actions), np.float32)
+
+    first, second = evaluate(act, EnvironmentConfig(id="Pendulum-v1"), [1, 2]).returns
+    assert np.isfinite(first)
+    assert np.isnan(second)
+
+
 def test_an_episode_without_end_is_cut() -> None:
     found = evaluate(still, EnvironmentConfig(id="Endless-v0"), [0, 1], max_steps=30)
     assert found.lengths.tolist() == [30, 30]

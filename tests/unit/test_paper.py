@@ -456,6 +456,22 @@ def test_the_page_has_the_known_answers(tmp_path: Path) -> None:
     assert "The paper's tasks took 3 min 0 s together, side by side 1 min 0 s from" in text
 
 
+def test_what_is_missing_is_said_to_be_unknown(tmp_path: Path) -> None:
+    """Of results that were tampered with, or of a seed that ended early."""
+    values = [[0.0, 1.0, 2.0], [0.0, 2.0]]
+    pretended(tmp_path / "paper", "Ant-v5", values)
+    folder = tmp_path / "paper" / "Ant-v5"
+    (folder / "events.jsonl").unlink()
+    settings = 'device = "cpu"\nseeds = 2\n[environment]\nid = "Ant-v5"\n[loop]\nsteps = 10_000\n'
+    (folder / "config.toml").write_text(settings)
+    outcomes = read_paper(tmp_path, REFERENCES / "td3_authors_curves.csv")
+    assert "| Ant-v5 until 5,000 steps |" in made_in_short(outcomes)
+    assert "every ?, ? episodes | unknown |" in made(outcomes)
+    (folder / "events.jsonl").write_text('{"event": "start", "step": 0}\n')
+    (outcome,) = read_paper(tmp_path, REFERENCES / "td3_authors_curves.csv")
+    assert "The paper's tasks took 0 s together." in made([outcome])
+
+
 def test_evaluations_are_compared_at_the_same_steps(tmp_path: Path) -> None:
     pretended(tmp_path / "seldom", "Ant-v5", [[0.0, 1.0, 2.0], [0.0, 2.0, 3.0]], every=50_000)
     pretended(tmp_path / "elsewhere", "Ant-v5", [[0.0, 1.0], [0.0, 2.0]], every=1234)

@@ -1,5 +1,6 @@
 """A policy file acts as the agent did, and cannot be mistaken for another."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import td3
 from td3.config import EnvironmentConfig
 from td3.environments import Environment, Task
 from td3.errors import UserError
-from td3.policy import policy_card, policy_tensors, save_policy
+from td3.policy import checksum, policy_card, policy_tensors, save_policy
 
 
 @pytest.fixture
@@ -131,6 +132,55 @@ def test_a_broken_card_is_one_sentence(saved: tuple[td3.TD3, Path], card: str) -
     with pytest.raises(UserError) as caught:
         td3.load_policy(run)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"environment": {"id": "Pendulum-v1", "gravity": 3}}, "unexpected keyword argument"),
+        ({"environment": None}, "does not fit its card"),
+        ({"environment": {"id": "Pendulum-v1", "frame_stack": 0}}, "frame_stack must be greater"),
+        ({"hidden_sizes": [8, 9]}, "actor.layer_2.weight is torch.float32 of shape (1, 8, 8)"),
+    ],
+)
+def test_a_card_that_does_not_fit_is_refused(
+    saved: tuple[td3.TD3, Path], change: dict[str, Any], said: str
+) -> None:
+    _, run = saved
+    policy = td3.load_policy(run)
+    path = run / "policy/agent-0.safetensors"
+    save_policy(policy.tensors, policy.card | change, path)
+    with pytest.raises(UserError) as caught:
+        td3.load_policy(run)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1, 8)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16])
+def test_numbers_that_do_not_fit_are_refused(
+    saved: tuple[td3.TD3, Path], shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    """A single number would fill a whole layer."""
+    if (shape, dtype) == ((1, 1, 8), torch.float32):
+        return  # as it should be
+    _, run = saved
+    policy = td3.load_policy(run)
+    path = run / "policy/agent-0.safetensors"
+    tensors = {**policy.tensors, "actor.layer_1.bias": torch.zeros(shape, dtype=dtype)}
+    digest = "" if dtype == torch.bfloat16 else checksum(tensors)
+    save_file(tensors, path, metadata={"card": json.dumps({**policy.card, "sha256": digest})})
+    with pytest.raises(UserError, match="does not fit its card"):
+        td3.load_policy(run)
+
+
+def test_what_is_no_run_is_said_to_be_none(saved: tuple[td3.TD3, Path]) -> None:
+    _, run = saved
+    (run / "config.toml").touch()
+    with pytest.raises(UserError, match="neither a run folder nor a"):
+        td3.load_policy(run / "config.toml")
+    with pytest.raises(UserError, match=r"No policy of agent 5 in .*; there is agent-0"):
+        td3.load_policy(run, agent=5)
 
 
 def test_a_task_that_changed_is_refused(saved: tuple[td3.TD3, Path]) -> None:

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import tyro
 
+MOST_EPISODES = 1_000_000
+
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
@@ -39,8 +41,8 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     from td3.errors import UserError
 
-    if arguments.episodes < 1:
-        raise UserError(f"--episodes must be 1 or more, not {arguments.episodes}.")
+    if not 1 <= arguments.episodes <= MOST_EPISODES:
+        raise UserError(f"--episodes must be 1 to {MOST_EPISODES:,}, not {arguments.episodes:,}.")
     import torch
 
     from td3.policy import policies_of
@@ -79,15 +81,16 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
         with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
             bar = bars.add_task("Evaluating", total=len(seeds))
             found = evaluate(
-                policy.act, policy.environment, seeds, tick=functools.partial(bars.advance, bar)
-            )
+                policy.act, policy.environment, seeds, policy.max_steps,
+                functools.partial(bars.advance, bar),
+            )  # fmt: skip
         returns = found.returns.tolist()
         rows.append(
             {
                 "agent": policy.name,
                 "environment": policy.environment.id,
                 "step": policy.card.get("step"),
-                "settings": policy.card.get("settings", {}),
+                "settings": policy.card.get("settings") or {},
                 "stated": compared(policy.card.get("tested"), returns),
                 "mean_return": statistics.fmean(returns),
                 "std_return": statistics.pstdev(returns),
@@ -102,9 +105,12 @@ def compared(stated: dict[str, Any] | None, returns: list[float]) -> dict[str, A
     """What a policy is said to earn, and whether this agrees with it."""
     from td3.intervals import next_mean_interval
 
-    if stated is None or stated["episodes"] < 2:
+    keys = ("mean_return", "std_return", "episodes")
+    if not stated or not all(isinstance(stated.get(key), int | float) for key in keys):
         return None
     known = stated["mean_return"], stated["std_return"], stated["episodes"]
+    if known[2] < 2:
+        return None
     between, mean = next_mean_interval(*known, len(returns)), statistics.fmean(returns)
     # Where all episodes are the same, only rounding may differ.
     nearly = any(math.isclose(mean, value, rel_tol=1e-6) for value in (known[0], *between))
@@ -142,7 +148,7 @@ def table(outcome: dict[str, Any]) -> str:
 
     lines = []
     for row in outcome["agents"]:
-        when = f", policy of step {row['step']:,}" if row["step"] is not None else ""
+        when = f", policy of step {row['step']:,}" if isinstance(row["step"], int) else ""
         lines.append(line(row["agent"], row, f"episodes of {row['mean_length']:.0f} steps{when}"))
     if len(lines) > len(outcome["settings"]):
         lines += [line("all", own, "") for own in outcome["settings"]]

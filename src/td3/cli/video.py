@@ -9,6 +9,8 @@ import tyro
 
 from td3.errors import UserError
 
+MOST = 10_000  # a film of more would not fit into memory
+
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
@@ -40,8 +42,10 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    if arguments.episodes < 1 or arguments.seconds <= 0:
-        raise UserError("--episodes and --seconds must be greater than 0.")
+    if not (1 <= arguments.episodes <= MOST and 0 < arguments.seconds <= MOST):
+        raise UserError(f"--episodes and --seconds must be greater than 0, and at most {MOST:,}.")
+    if arguments.out and not arguments.out.name:
+        raise UserError(f"--out {arguments.out} names no file.")
     from rich.console import Console
 
     from td3.pretrained import run_or_pretrained
