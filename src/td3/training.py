@@ -286,7 +286,9 @@ class Training:
                 raise UserError(f"{self.run.folder} has no checkpoints; it cannot be continued.")
             self.metrics.truncate(0)
             return []
-        if checkpoint.step >= self.config.loop.steps and self.run.finished:
+        steps = self.config.loop.steps
+        same = steps == checkpoint.facts["config"]["loop"]["steps"]
+        if checkpoint.step >= steps and (self.run.finished or not same):
             raise UserError(
                 f"{self.run.folder} is finished: it has all its {checkpoint.step:,} steps; "
                 "give --steps a larger number to go on."
