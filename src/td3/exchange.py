@@ -122,16 +122,18 @@ class Board:
     def await_worker(self, worker: int, channel: "Channel", patience: float = math.inf) -> bool:
         """Learner: wait until this worker has carried out the order; says whether it failed.
         TimeoutError where that takes longer than `patience` seconds."""
-        counters, limit = self.counters, time.monotonic() + patience
+        counters = self.counters
         if not self.ordered:
+            left = Patience(patience)
             while not channel.waiting():
-                check_time(limit)
+                left.check()
             channel.hear()
         elif not self.watch(done(worker)):
+            left = Patience(patience)
             counters[AWAITED] = worker + 1
             while counters[done(worker)] != self.turn:
                 channel.rest()
-                check_time(limit)
+                left.check()
             counters[AWAITED] = 0
         return bool(counters[done(worker) + FAILED])
 
@@ -148,9 +150,18 @@ class Board:
         return False
 
 
-def check_time(limit: float) -> None:
-    if time.monotonic() > limit:
-        raise TimeoutError
+class Patience:
+    """So many seconds of waiting; while all processes were stopped (Ctrl-Z), nobody waited."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left, self.then = seconds, time.monotonic()
+
+    def check(self) -> None:
+        now = time.monotonic()
+        self.left -= min(now - self.then, 1.0)
+        self.then = now
+        if self.left < 0:
+            raise TimeoutError
 
 
 def shared_file() -> int:

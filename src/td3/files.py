@@ -56,6 +56,16 @@ def replace_file(path: Path, data: bytes) -> None:
     flush_folder(path.parent)
 
 
+def make_writable(folder: Path) -> None:
+    """Make a folder that others' work will be put into, or refuse it before that is done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"{folder} cannot be written to.")
+
+
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which takes its name only when it is complete."""

@@ -25,6 +25,7 @@ from td3.config import Config, changes, load_recipe, to_dict
 from td3.cores import usable_cores
 from td3.errors import RunStopped, UserError, first_line
 from td3.evaluation import episode_seeds, evaluate
+from td3.files import make_writable
 from td3.intervals import mean_interval
 from td3.policy import Policy, load_policy, save_policy
 from td3.run import folder_name, read_config
@@ -78,12 +79,7 @@ class Plan:
             check(self.config_of(task))
             self.check_run(task)
         for folder in (self.runs, self.results):
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
-            if not os.access(folder, os.W_OK):
-                raise UserError(f"{folder} cannot be written to.")
+            make_writable(folder)
 
     def config_of(self, task: str) -> Config:
         environment = dataclasses.replace(self.config.environment, id=task)

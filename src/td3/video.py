@@ -1,6 +1,5 @@
 """Film a trained policy: mp4 for watching, GIF for a README."""
 
-import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from td3.config import EnvironmentConfig
 from td3.environments import Environment, follow
 from td3.errors import UserError, first_line
 from td3.evaluation import episode_seeds
+from td3.files import make_writable
 from td3.policy import Policy, load_policy
 
 Frame = NDArray[np.uint8]
@@ -40,18 +40,14 @@ def film(
     if out.suffix in (".mp4", ".gif"):
         out = out.with_suffix("")
     environment = rendering(policy.environment)
-    policy.check_fits(environment.task)
-    render_first(environment, seed)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(out.parent, os.W_OK):
-            raise UserError(f"{out.parent} cannot be written to.")
-    except OSError as error:
-        raise UserError(f"Cannot write to {out.parent}: {error.strerror}.") from error
-    follow(environment.env)
     fps = frames_per_second(environment, policy.environment.action_repeat)
     frames: list[Frame] = []
     try:
+        policy.check_fits(environment.task)
+        follow(environment.env)
+        environment.reset(seed=seed)
+        render(environment)  # whether there will be pictures, before anything is written
+        make_writable(out.parent)
         for episode_seed in episode_seeds(seed, episodes):
             frames += play(policy, environment, episode_seed, limit=int(seconds * fps))
     finally:
@@ -60,12 +56,6 @@ def film(
     write_mp4(mp4, frames, fps)
     write_gif(gif, frames, fps)
     return [mp4, gif]
-
-
-def render_first(environment: Environment, seed: int) -> None:
-    """Find out whether there will be pictures before anything is written."""
-    environment.reset(seed=seed)
-    render(environment)
 
 
 def rendering(config: EnvironmentConfig) -> Environment:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -182,6 +183,16 @@ def test_a_worker_killed_while_it_sleeps_is_named() -> None:
         time.sleep(0.05)
         with pytest.raises(RunStopped, match=r"worker 1 \(environment 1\) was killed by signal 9"):
             workers.restore(copied(own.snapshot()))
+
+
+def test_being_stopped_oneself_is_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 0.5, 600.0, 600.5, 601.5])
+    monkeypatch.setattr(exchange, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    left = exchange.Patience(2.5)
+    for _ in range(3):
+        left.check()
+    with pytest.raises(TimeoutError):
+        left.check()
 
 
 @pytest.mark.parametrize("ordered", [True, False])
