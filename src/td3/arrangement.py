@@ -10,10 +10,10 @@ from td3.config import Config
 from td3.cores import usable_cores
 from td3.environments import Environment
 from td3.errors import RunStopped, UserError
-from td3.processes import portable_spec
 from td3.seeding import Stream
 from td3.vector import Vectorized
-from td3.workers import Workers
+from td3.workers.pool import Workers
+from td3.workers.processes import portable_spec
 
 EXACT = ("auto", "own", "workers")
 """These give the same numbers and the same checkpoints; a run may change between them."""

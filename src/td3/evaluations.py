@@ -24,9 +24,9 @@ from td3.cores import usable_cores
 from td3.environments import Environment, Task
 from td3.errors import UserError
 from td3.evaluation import Evaluation, episode_seeds
-from td3.evaluator import play
 from td3.policy import policy_card, policy_tensors
-from td3.processes import Link, Reported, end_all, portable_spec, start_process
+from td3.workers.evaluator import play
+from td3.workers.processes import Link, Reported, end_all, portable_spec, start_process
 
 # NumPy reads this when it is imported; with wide layers it would take all cores.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -131,7 +131,7 @@ class Background(InLoop):
             "card": self.card, "spec": self.spec, "max_steps": self.config.evaluation.max_steps,
         }  # fmt: skip
         for number in range(self.processes):
-            link = start_process("td3.evaluator", f"Evaluator {number}", **ONE_THREAD)
+            link = start_process("td3.workers.evaluator", f"Evaluator {number}", **ONE_THREAD)
             self.links.append(link)
             self.idle.put(link)
             with suppress(ConnectionError):  # dead, as who asks it to play will find

@@ -31,7 +31,7 @@ from td3.replay import ReplayBuffer
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
-from td3.workers import Workers
+from td3.workers.pool import Workers
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = (

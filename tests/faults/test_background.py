@@ -107,7 +107,7 @@ import sys
 
 class Stuck(PendulumEnv):
     def step(self, action):
-        while "td3.evaluator" in sys.orig_argv:
+        while "td3.workers.evaluator" in sys.orig_argv:
             time.sleep(0.01)
         return super().step(action)
 

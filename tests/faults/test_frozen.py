@@ -18,9 +18,9 @@ from td3.frames import FrameReplay
 from td3.launch import prepared, resume, start
 from td3.policy import load_policy
 from td3.replay import ReplayBuffer
+from td3.report.summary import read_run
 from td3.run import create
 from td3.signals import StopRequest
-from td3.summary import read_run
 from td3.training import Training
 
 PICTURES: dict[str, Any] = {

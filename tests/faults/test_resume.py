@@ -15,9 +15,9 @@ from run_tools import begin, command, different, flags, resume, tiny, train_in_p
 
 from td3.accelerate.captured import Captured
 from td3.launch import prepared
+from td3.report.summary import read_run
 from td3.run import create
 from td3.signals import StopRequest
-from td3.summary import read_run
 
 WALKER = {"environment": {"id": "BipedalWalker-v3"}}
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -89,7 +89,7 @@ def test_every_setting_explains_itself() -> None:
 
 def test_the_stored_results_still_open() -> None:
     from td3.policy import policies_of
-    from td3.report import read_run
+    from td3.report.page import read_run
 
     run = ROOT / "benchmarks/results/halfcheetah-v5-100k"
     assert [policy.environment.id for policy in policies_of(run)] == ["HalfCheetah-v5"] * 3

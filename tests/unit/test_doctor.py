@@ -15,12 +15,12 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
-from td3 import doctor
 from td3.cli.doctor import Arguments, run, show
 from td3.config import EnvironmentConfig, load_recipe
+from td3.doctor import diagnosis as doctor
+from td3.doctor.inspection import Check
 from td3.environments import Environment
 from td3.errors import UserError
-from td3.inspection import Check
 
 
 class Sound(gym.Env[Any, Any]):

@@ -25,8 +25,8 @@ from td3.environments import Environment
 from td3.errors import RunStopped
 from td3.evaluation import episode_seeds
 from td3.evaluations import Background, InLoop, make_evaluations
-from td3.evaluator import play
 from td3.policy import policy_tensors
+from td3.workers.evaluator import play
 
 TASK = "worker_tasks:Counting-v0"
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from td3 import paper, pretrained
-from td3.cli import main
-from td3.errors import RunBusy, UserError
-from td3.pages import BEGIN, END, renewed
-from td3.paper import (
+from td3 import pretrained
+from td3.bench import paper
+from td3.bench.pages import BEGIN, END, renewed
+from td3.bench.paper import (
     TEST_SEED,
     Plan,
     cores_for,
@@ -28,9 +27,7 @@ from td3.paper import (
     planned,
     train_tasks,
 )
-from td3.policy import load_policy
-from td3.report import read_run, table
-from td3.results import (
+from td3.bench.results import (
     WALKERS,
     difference,
     improvement,
@@ -43,8 +40,12 @@ from td3.results import (
     score,
     write_results,
 )
+from td3.bench.stored import COLUMNS, store_run
+from td3.cli import main
+from td3.errors import RunBusy, UserError
+from td3.policy import load_policy
+from td3.report.page import read_run, table
 from td3.run import locked
-from td3.stored import COLUMNS, store_run
 
 RECIPE = """
 [agent]

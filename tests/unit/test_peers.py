@@ -12,12 +12,20 @@ import pytest
 import torch
 import tyro
 
-from td3.bench import Rounds
+from td3.bench.measure import Rounds
+from td3.bench.peers import ENTRIES, OURS, Entry, contest, train_in_pieces
+from td3.bench.peers.contest import (
+    Failed,
+    Result,
+    Worker,
+    bench_peers,
+    environment_of,
+    ratios,
+    rotated,
+)
 from td3.cli.bench import Arguments, run
 from td3.config import Config, load_recipe
 from td3.errors import UserError
-from td3.peers import ENTRIES, OURS, Entry, contest, train_in_pieces
-from td3.peers.contest import Failed, Result, Worker, bench_peers, environment_of, ratios, rotated
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = Rounds(2, 0.5)
@@ -74,7 +82,7 @@ def entry(
     """A contestant that a worker can import."""
     text = FAKE.format(speed=speed, trouble=trouble, log=str(log))
     (log.parent / f"{name}.py").write_text(text, encoding="utf-8")
-    folders = [Path(contest.__file__).parents[2], log.parent]
+    folders = [Path(contest.__file__).parents[3], log.parent]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
     return Entry(name, "json", "numpy", "nothing")
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import tyro
 
+from td3.bench.pages import BEGIN, END, renewed
+from td3.bench.performance import made, read_results, write_page
 from td3.cli.bench import Arguments, run
 from td3.config import read_toml
 from td3.errors import UserError
-from td3.pages import BEGIN, END, renewed
-from td3.performance import made, read_results, write_page
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from td3 import report
 from td3.cli import plot as plot_command
 from td3.cli import report as report_command
 from td3.errors import UserError
+from td3.report import page as report
 
 
 def evaluation(step: int, value: float, agent: int = 0, seed: int | None = None) -> dict[str, Any]:
@@ -438,8 +438,8 @@ def test_missing_matplotlib_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_reading_imports_neither_torch_nor_matplotlib() -> None:
-    script = "import sys, td3.report; print({'torch', 'matplotlib'} & set(sys.modules))"
-    source = str(Path(report.__file__).parents[1])
+    script = "import sys, td3.report.page; print({'torch', 'matplotlib'} & set(sys.modules))"
+    source = str(Path(report.__file__).parents[2])
     found = subprocess.run(
         [sys.executable, "-c", script],
         env=os.environ | {"PYTHONPATH": source},

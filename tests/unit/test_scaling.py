@@ -10,14 +10,14 @@ import pytest
 import torch
 import tyro
 
-from td3 import scaling
-from td3.bench import Figure, Rounds
+from td3.bench import scaling
+from td3.bench.measure import Figure, Rounds
+from td3.bench.scaling import AXES, bench_scaling, count_points, sizes_of
+from td3.bench.scaling_plot import plot_scaling, points_of
 from td3.cli import main
 from td3.cli.bench import Arguments, run
 from td3.config import Config, load_recipe
 from td3.errors import UserError
-from td3.scaling import AXES, bench_scaling, count_points, sizes_of
-from td3.scaling_plot import plot_scaling, points_of
 
 TINY = Rounds(1, 0.01)
 

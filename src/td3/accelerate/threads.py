@@ -6,9 +6,9 @@ import time
 import torch
 
 from td3.accelerate.planned import PlannedUpdates
+from td3.accelerate.products import update_products
 from td3.agent import TD3
 from td3.cores import usable_cores
-from td3.matrix_products import update_products
 from td3.metrics import Interval
 from td3.replay import ReplayBuffer
 

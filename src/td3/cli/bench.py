@@ -14,7 +14,7 @@ from td3.errors import UserError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from td3.bench import Benchmark, Tick
+    from td3.bench.measure import Benchmark, Tick
     from td3.config import Config
 
 COUNTS = (1, 2, 4, 8, 10, 16, 32)  # environments stepped together
@@ -160,7 +160,7 @@ def run(arguments: Arguments) -> int:
         if arguments.out:
             print(f"wrote {arguments.out}")
     if arguments.plot:
-        from td3.scaling_plot import plot_scaling
+        from td3.bench.scaling_plot import plot_scaling
 
         try:
             written = plot_scaling([benchmark.as_dict()], arguments.plot.with_suffix(""))
@@ -172,12 +172,12 @@ def run(arguments: Arguments) -> int:
 
 def report(arguments: Arguments) -> int:
     """Write the pages of the stored results."""
-    from td3.performance import write_page
+    from td3.bench.performance import write_page
 
     page = arguments.out or Path("docs/performance.md")
     written = write_page(arguments.results, page)
     if any(arguments.results.glob("paper/*/config.toml")):
-        from td3.results import write_results
+        from td3.bench.results import write_results
 
         references = arguments.results.parent / "reference"
         front = None if arguments.out else Path("README.md")
@@ -190,43 +190,43 @@ def report(arguments: Arguments) -> int:
 def ticks(arguments: Arguments) -> int:
     """How often a measurement says that it has come further."""
     if arguments.kind == "scaling":
-        from td3.scaling import count_points
+        from td3.bench.scaling import count_points
 
         return count_points(arguments.axes, arguments.coarse)
     if arguments.kind == "peers":
-        from td3.peers import ENTRIES
+        from td3.bench.peers import ENTRIES
 
         return len(ENTRIES) * len(arguments.threads) + arguments.rounds
     return arguments.rounds * (len(COUNTS) if arguments.kind == "environments" else 1)
 
 
 def measure(arguments: Arguments, tick: "Tick") -> "Benchmark":
-    from td3 import bench
+    from td3.bench import measure
 
-    rounds = bench.Rounds(arguments.rounds, arguments.seconds)
+    rounds = measure.Rounds(arguments.rounds, arguments.seconds)
     config = resolve(arguments)
     if arguments.kind == "images":
-        from td3.bench_images import bench_images
+        from td3.bench.images import bench_images
 
         return bench_images(config, arguments.action_dim, rounds, tick)
     if arguments.kind == "update":
-        return bench.bench_update(config, arguments.state_dim, arguments.action_dim, rounds, tick)
-    env_id = arguments.environment or bench.default_environment()
+        return measure.bench_update(config, arguments.state_dim, arguments.action_dim, rounds, tick)
+    env_id = arguments.environment or measure.default_environment()
     environment = dataclasses.replace(config.environment, id=env_id, workers=arguments.workers)
     config = dataclasses.replace(config, environment=environment)
     if arguments.kind == "environments":
-        from td3.bench_environments import bench_environments
+        from td3.bench.environments import bench_environments
 
         return bench_environments(config, rounds, tick, COUNTS)
     if arguments.kind == "peers":
-        from td3.peers.contest import bench_peers
+        from td3.bench.peers.contest import bench_peers
 
         return bench_peers(config, arguments.threads, rounds, tick)
     if arguments.kind == "scaling":
-        from td3.scaling import bench_scaling
+        from td3.bench.scaling import bench_scaling
 
         return bench_scaling(config, arguments.axes, rounds, tick, coarse=arguments.coarse)
-    return bench.bench_throughput(config, rounds, tick)
+    return measure.bench_throughput(config, rounds, tick)
 
 
 def resolve(arguments: Arguments) -> "Config":
@@ -297,9 +297,9 @@ def threads_of(settings: dict[str, Any]) -> str:
 
 
 def tables(benchmark: "Benchmark") -> "list[Table | str]":
+    from td3.bench.peers.contest import Contest
+    from td3.bench.scaling import Scaling
     from td3.cli import bench_tables
-    from td3.peers.contest import Contest
-    from td3.scaling import Scaling
 
     if isinstance(benchmark, Contest):
         return bench_tables.contest(benchmark)

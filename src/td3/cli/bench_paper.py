@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 if TYPE_CHECKING:
-    from td3.paper import Plan, Progress
+    from td3.bench.paper import Plan, Progress
 
 SECONDS_BETWEEN_LINES = 60
 
@@ -61,7 +61,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     """Train what is missing, test what came out, say how it went."""
-    from td3.paper import planned, train_tasks
+    from td3.bench.paper import planned, train_tasks
 
     plan = planned(**{key: value for key, value in vars(arguments).items() if key != "json"})
     with shown(plan) as tell:
@@ -118,7 +118,7 @@ def shown(plan: "Plan") -> Iterator[Callable[["Progress"], None]]:
 
 def row(plan: "Plan", task: str, progress: "Progress") -> dict[str, Any]:
     """What came of a task: its group's line in a report, its time, its best policy."""
-    from td3.report import read_run, table
+    from td3.report.page import read_run, table
 
     stored = read_run(plan.result_of(task))
     found = {key: value for key, value in table([stored])[0].items() if value is not None}
@@ -130,7 +130,7 @@ def show(rows: dict[str, dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from td3.report import duration, interval_text
+    from td3.report.page import duration, interval_text
 
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("", "last ten evaluations", "best mean", "best policy, 100 episodes", "took"):

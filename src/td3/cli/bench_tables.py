@@ -4,11 +4,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from td3.bench import Figure
+from td3.bench.measure import Figure
+from td3.bench.peers import OURS
+from td3.bench.peers.contest import Contest
+from td3.bench.scaling import AXES, Point
 from td3.cli.bench import count, number
-from td3.peers import OURS
-from td3.peers.contest import Contest
-from td3.scaling import AXES, Point
 
 
 def contest(benchmark: Contest) -> list[Table | str]:

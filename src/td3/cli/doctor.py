@@ -14,9 +14,9 @@ from td3.config import WRAPPERS, EnvironmentConfig, Value
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from td3.doctor import Diagnosis
-    from td3.inspection import Check
-    from td3.rehearsal import Tick
+    from td3.doctor.diagnosis import Diagnosis
+    from td3.doctor.inspection import Check
+    from td3.doctor.rehearsal import Tick
 
 MARKS = {"ok": "[green]✓[/green]", "warning": "[yellow]![/yellow]", "error": "[red]✗[/red]"}
 
@@ -62,7 +62,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     """Look at everything, and say what was found."""
-    from td3.doctor import as_dict, diagnose
+    from td3.doctor.diagnosis import as_dict, diagnose
 
     # What an environment prints must not end up in the JSON.
     with contextlib.redirect_stdout(sys.stderr), progress(arguments.steps) as tick:

@@ -103,7 +103,7 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
 
 def compared(stated: dict[str, Any] | None, returns: list[float]) -> dict[str, Any] | None:
     """What a policy is said to earn, and whether this agrees with it."""
-    from td3.intervals import next_mean_interval
+    from td3.report.intervals import next_mean_interval
 
     keys = ("mean_return", "std_return", "episodes")
     if not stated or not all(isinstance(stated.get(key), int | float) for key in keys):

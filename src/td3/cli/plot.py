@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 from td3.errors import UserError
-from td3.report import plot, read_runs, summary_json
+from td3.report.page import plot, read_runs, summary_json
 
 
 @dataclass(frozen=True)

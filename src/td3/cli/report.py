@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from td3.errors import UserError
-from td3.report import read_runs, summary_json, write_report
+from td3.report.page import read_runs, summary_json, write_report
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def run(arguments: Arguments) -> int:
 
 def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> None:
     """Say what came out and what can be done with it."""
-    from td3.report import read_run, summary_json
+    from td3.report.page import read_run, summary_json
 
     if as_json:
         print(
@@ -111,7 +111,7 @@ Next:
 
 def ranking(folder: Path) -> list[str]:
     """The settings of a grid, best first, those that lost a seed last."""
-    from td3.report import read_run, table
+    from td3.report.page import read_run, table
 
     rows = [row for row in table([read_run(folder)]) if row["kind"] == "group" and row["seeds"]]
     if len(rows) < 2:
@@ -131,7 +131,7 @@ def program() -> str:
 
 
 def present(folder: Path) -> None:
-    from td3.report import plot, read_run
+    from td3.report.page import plot, read_run
     from td3.video import film
 
     def curve() -> list[Path]:

@@ -1,0 +1,24 @@
+"""td3 itself, as 'td3 train' runs it."""
+
+import tempfile
+from pathlib import Path
+
+import torch
+
+from td3.bench.measure import train_for, warm_up
+from td3.config import Config
+from td3.training import Training
+
+
+class Ours:
+    def __init__(self, config: Config) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="td3-bench-")
+        self.training = Training(config, Path(self.folder.name))
+        warm_up(self.training)
+
+    def train(self, seconds: float) -> tuple[int, float]:
+        return train_for(self.training, seconds, torch.device(self.training.config.device))
+
+
+def start(config: Config) -> Ours:
+    return Ours(config)

@@ -1,0 +1,369 @@
+"""docs/results.md, and what README.md shows of it: the paper's tasks, beside the authors' curves.
+
+Made from the runs that 'td3 bench paper' stored in benchmarks/results/paper, and of the course's
+tasks in course (with the walk-throughs' settings) and bullet (with those of RL Baselines3 Zoo).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from td3.bench.pages import BEGIN, number, renew, table
+from td3.bench.paper import BEYOND, TASKS
+from td3.errors import UserError
+from td3.report.curves import Curve, curves
+from td3.report.intervals import (
+    RESAMPLES,
+    Floats,
+    bootstrap,
+    difference_interval,
+    interquartile_mean,
+    mean_interval,
+    probability_of_improvement,
+)
+from td3.report.page import duration
+from td3.report.plots import plot
+from td3.report.reference import Reference, matching, read_reference, unversioned
+from td3.report.summary import RunSummary, read_run
+
+LAST = 10  # evaluations
+LABEL = "TD3 authors, version 1 of the tasks"
+WALKERS = ("course", "bullet")  # recipes, and folders of results
+# Most seeds reach the highest return there is: no normal distribution.
+CEILING = ("InvertedPendulum", "InvertedDoublePendulum")
+
+EXPLAINED = """\
+Returns are means over the episodes of an evaluation without noise; ± is the standard deviation over
+seeds, for the last ten evaluations its mean over them, for ours as for the authors'. "Best mean
+over time" is the paper's statistic; it chooses the best of all evaluations and so flatters. The
+95 % interval is Student's, of the mean over seeds of each seed's last ten evaluations; that of the
+interquartile mean (of the middle half of the seeds) comes from resampling seeds."""
+
+COMPARED = """\
+The difference is ours less the authors' mean over the last ten evaluations, at the same steps, with
+Welch's 95 % interval. Of the authors' seeds only mean and deviation are published: the probability
+that a seed of ours does better in an evaluation takes theirs to be normal, one evaluation at a
+time, and its interval comes from resampling ours and drawing theirs. Where most seeds reach the
+highest return that a task has, they are not, and none is given. A score of 0 is what the authors'
+networks earned untrained, 1 their mean over the last ten evaluations of a million steps; its
+interval comes from resampling the seeds of each task by themselves."""
+
+
+WALKED = """\
+PyBullet's walkers, which the walk-throughs train, with their settings (`course`: training after
+each episode) and with those of RL Baselines3 Zoo (`bullet`). Beside them the figures that
+Stable-Baselines3's documentation gives for a million steps of three seeds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One task: ours, and the authors' if they published it."""
+
+    run: RunSummary
+    curve: Curve
+    published: Reference | None
+
+    @property
+    def task(self) -> str:
+        return self.run.environment
+
+    @property
+    def window(self) -> Floats:
+        """The last ten evaluations of each seed, seeds × evaluations; before training none."""
+        trained = self.curve.steps > 0
+        return np.asarray(self.curve.values[:, trained][:, -LAST:])
+
+    @property
+    def last(self) -> Floats:
+        """The mean of each seed's last ten evaluations."""
+        return np.asarray(self.window.mean(axis=1))
+
+    @property
+    def authors(self) -> Reference | None:
+        """Over as many steps as ours; None: there are none."""
+        if self.published is None:
+            return None
+        same = self.published.until(float(self.curve.steps[-1]))
+        return same if len(same.steps) else None
+
+    @property
+    def authors_window(self) -> Reference | None:
+        """At the steps of our last ten evaluations; None: they did not evaluate there."""
+        if self.published is None:
+            return None
+        trained = self.curve.steps[self.curve.steps > 0][-LAST:]
+        same = self.published.at(trained)
+        return same if len(same.steps) == len(trained) else None
+
+    def score(self, returns: Floats | float) -> Floats:
+        """0: what the authors' networks earned untrained; 1: in the end, over their last ten."""
+        assert self.published is not None
+        start, end = self.published.mean[0], self.published.mean[-LAST:].mean()
+        return np.asarray((np.asarray(returns) - start) / (end - start))
+
+    @property
+    def at_a_ceiling(self) -> bool:
+        return unversioned(self.task) in CEILING
+
+
+def write_results(results: Path, references: Path, page: Path, front: Path | None) -> list[Path]:
+    """Bring the page, its figures and, if it has room for them, the front page up to date; returns
+    what was written."""
+    authors = references / "td3_authors_curves.csv"
+    outcomes, walkers = read_paper(results, authors), read_walkers(results, references)
+    known = any(outcome.authors for outcome in outcomes)
+    try:
+        written = plot(
+            [outcome.run for outcome in outcomes], page.parent / "media" / "results",
+            reference=authors if known else None, reference_label=LABEL,
+        )  # fmt: skip
+        if walkers:
+            written += plot([walker.run for walker in walkers], page.parent / "media" / "walkers")
+        renew(page, "Results", made(outcomes, walkers))
+        written.insert(0, page)
+        if front and front.is_file() and BEGIN in front.read_text(encoding="utf-8"):
+            renew(front, "", made_in_short(outcomes))
+            written.insert(0, front)
+    except OSError as error:
+        raise UserError(f"Cannot write {error.filename or page}: {error.strerror}.") from error
+    return written
+
+
+def read_paper(results: Path, authors: Path) -> list[Outcome]:
+    """The paper's tasks, in its order."""
+    outcomes = read_outcomes(results / "paper", authors)
+    if not outcomes:
+        raise UserError(f"{results / 'paper'} holds no results; 'td3 bench paper' makes them.")
+    ranks = {task: rank for rank, task in enumerate([*TASKS, *BEYOND])}
+    return sorted(outcomes, key=lambda outcome: ranks.get(outcome.task, len(ranks)))
+
+
+def read_walkers(results: Path, references: Path) -> list[Outcome]:
+    """The course's tasks, those with the walk-throughs' settings first."""
+    published = references / "pybullet.csv"
+    return [walker for name in WALKERS for walker in read_outcomes(results / name, published)]
+
+
+def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
+    """The stored runs, by name."""
+    found = sorted(path.parent for path in folder.glob("*/config.toml"))
+    known = read_reference(reference)
+    outcomes = []
+    for path in found:
+        run = read_run(path)
+        shown = curves([run])
+        if len(shown) != 1:
+            raise UserError(f"{path} is a grid; here each run is one setting with several seeds.")
+        if (shown[0].steps > 0).any():
+            outcomes.append(Outcome(run, shown[0], matching(known, run.environment)))
+    return outcomes
+
+
+def made(outcomes: Sequence[Outcome], walkers: Sequence[Outcome] = ()) -> str:
+    course = [
+        "## The course's tasks", "![Learning curves](media/walkers.png)", walkers_table(walkers),
+        WALKED,
+    ]  # fmt: skip
+    return "\n\n".join(
+        [
+            "![Learning curves](media/results.png)",
+            "## Returns",
+            returns_table(outcomes),
+            EXPLAINED,
+            "## Beside the authors",
+            comparison(outcomes),
+            *(course if walkers else ()),
+            "## Circumstances",
+            circumstances([*outcomes, *walkers]),
+            f"The paper's tasks took {together(outcomes)}.",
+        ]
+    )
+
+
+def made_in_short(outcomes: Sequence[Outcome]) -> str:
+    """The last ten evaluations alone; the best mean over time is the paper's way to tell."""
+    header = ["task", "this td3", "95 % interval", "the authors'", "took"]
+    rows = []
+    for outcome in outcomes:
+        row = returns_row(outcome)
+        rows.append([row.task, row.last, row.between, row.authors_last, took(outcome.run)])
+    figure = "![Learning curves beside the authors'](docs/media/results.png)"
+    return f"{figure}\n\n{table(header, rows)}"
+
+
+def returns_table(outcomes: Sequence[Outcome]) -> str:
+    header = [
+        "task", "seeds", "best mean over time", "authors'", "last ten evaluations", "95 % interval",
+        "authors'", "interquartile mean",
+    ]  # fmt: skip
+    return table(header, [returns_row(outcome) for outcome in outcomes])
+
+
+def walkers_table(walkers: Sequence[Outcome]) -> str:
+    header = [
+        "task", "recipe", "seeds", "steps", "best mean over time", "last ten evaluations",
+        "95 % interval", "Stable-Baselines3's",
+    ]  # fmt: skip
+    rows = []
+    for walker in walkers:
+        row, theirs = returns_row(walker), walker.published
+        known = plus_minus(theirs.mean[-1], theirs.std[-1]) if theirs else ""
+        setting = [row.task, walker.run.recipe, row.seeds, f"{walker.curve.steps[-1]:,}"]
+        rows.append([*setting, row.best, row.last, row.between, known])
+    return table(header, rows)
+
+
+class Row(NamedTuple):
+    """What is told of a task's returns, in the order of the table."""
+
+    task: str
+    seeds: str
+    best: str
+    authors_best: str
+    last: str
+    between: str
+    """The 95 % interval of `last`."""
+    authors_last: str
+    middle: str
+
+
+def returns_row(outcome: Outcome) -> Row:
+    curve, authors, window = outcome.curve, outcome.authors, outcome.authors_window
+    best = int(curve.mean.argmax())
+    theirs = ["", ""]
+    if authors:
+        top = int(authors.mean.argmax())
+        theirs[0] = plus_minus(authors.mean[top], authors.std[top])
+    if window:
+        theirs[1] = plus_minus(window.mean.mean(), window.std.mean())
+    lost = sum(line.frozen is not None for line in curve.lines)
+    several = len(outcome.last) > 1
+    middle = number(interquartile_mean(outcome.last))
+    if several:
+        between = bootstrap(lambda groups: interquartile_mean(groups[0]), [outcome.last])
+        middle += f" ({interval(*between)})"
+    shared, asked = int(curve.steps[-1]), outcome.run.settings.get("loop.steps")
+    short = isinstance(asked, int) and shared < asked
+    return Row(
+        outcome.task + (f" until {shared:,} steps" if short else ""),
+        str(len(curve.values)) + (f", {lost} diverged" if lost else ""),
+        plus_minus(curve.mean[best], curve.values[:, best].std()),
+        theirs[0],
+        plus_minus(outcome.last.mean(), outcome.window.std(axis=0).mean()),
+        interval(*map(float, mean_interval(outcome.last))) if several else "",
+        theirs[1],
+        middle,
+    )
+
+
+def comparison(outcomes: Sequence[Outcome]) -> str:
+    shared = [
+        outcome for outcome in outcomes if outcome.authors_window and len(outcome.curve.values) > 1
+    ]
+    if not shared:
+        return "The authors published no curves of these tasks at these steps."
+    rows = []
+    for outcome in shared:
+        chance = "" if outcome.at_a_ceiling else with_interval(*improvement([outcome]))
+        rows.append([outcome.task, difference(outcome), chance, with_interval(*score([outcome]))])
+    if len(shared) > 1:
+        free = [outcome for outcome in shared if not outcome.at_a_ceiling]
+        chance = with_interval(*improvement(free)) if free else ""
+        rows.append(["**together**", "", chance, with_interval(*score(shared))])
+    header = ["task", "difference", "probability of improvement", "score, interquartile mean"]
+    return f"{table(header, rows)}\n\n{COMPARED}"
+
+
+def difference(outcome: Outcome) -> str:
+    theirs = outcome.authors_window
+    assert theirs is not None
+    mean, std = float(theirs.mean.mean()), float(theirs.std.mean())
+    low, high = difference_interval(outcome.last, mean, std, theirs.seeds)
+    verdict = "below" if high < 0 else "above" if low > 0 else "no difference shown"
+    return f"{number(float(outcome.last.mean()) - mean)} ({interval(low, high)}): {verdict}"
+
+
+def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
+    """Mean over tasks and evaluations, with an interval that knows of both sides' few seeds."""
+    stream = np.random.default_rng(0)
+    found = []
+    for _ in range(RESAMPLES):
+        chances = []
+        for outcome in outcomes:
+            theirs, ours = outcome.authors_window, outcome.window
+            assert theirs is not None
+            chosen = ours[stream.integers(len(ours), size=len(ours))]
+            drawn = stream.normal(theirs.mean, theirs.std, (theirs.seeds, len(theirs.steps)))
+            pairs = zip(chosen.T, drawn.T, strict=True)
+            chances.append(np.mean([probability_of_improvement(*pair) for pair in pairs]))
+        found.append(np.mean(chances))
+    low, high = np.percentile(found, [2.5, 97.5])
+    return float(np.mean(found)), float(low), float(high)
+
+
+def score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
+    """The interquartile mean over all seeds of all tasks, each task resampled by itself."""
+    scores = [outcome.score(outcome.last) for outcome in outcomes]
+
+    def middle(groups: Sequence[Floats]) -> float:
+        return interquartile_mean(np.concatenate(groups))
+
+    return middle(scores), *bootstrap(middle, scores)
+
+
+def circumstances(outcomes: Sequence[Outcome]) -> str:
+    rows = []
+    for outcome in outcomes:
+        run, settings = outcome.run, outcome.run.settings
+        on_gpu = str(settings.get("device", "cpu")).startswith("cuda")
+        machine = settings.get("machine.gpu" if on_gpu else "machine.processor", "")
+        names = ("python", "torch", "gymnasium", "mujoco", "pybullet")
+        versions = [f"{name} {settings[f'versions.{name}']}" for name in names
+                    if f"versions.{name}" in settings]  # fmt: skip
+        every, episodes = settings.get("evaluation.every"), settings.get("evaluation.episodes")
+        commit = str(settings.get("versions.commit", ""))
+        rows.append(
+            [
+                f"`{run.name}`", run.recipe, f"{outcome.curve.steps[-1]:,}",
+                f"every {whole(every)}, {whole(episodes)} episodes", took(run),
+                f"{machine}, {settings.get('machine.cores', '?')} cores", ", ".join(versions),
+                commit[:10] + (", with changes" if commit.endswith("+") else ""),
+            ]
+        )  # fmt: skip
+    header = ["run", "recipe", "steps", "evaluated", "took", "where", "versions", "commit"]
+    return table(header, rows)
+
+
+def together(outcomes: Sequence[Outcome]) -> str:
+    """All times added up; also from the first start to the last event, if side by side."""
+    total = duration(sum(outcome.run.wall_seconds or 0 for outcome in outcomes))
+    times = [[event.get("time") for event in outcome.run.events] for outcome in outcomes]
+    known = [[time for time in own if isinstance(time, float)] for own in times]
+    spans = [(min(own), max(own)) for own in known if own]
+    worked = sum(end - start for start, end in spans)
+    span = max((end for _, end in spans), default=0) - min((s for s, _ in spans), default=0)
+    aside = f", side by side {duration(span)} from the first start on" if span < worked else ""
+    return f"{total} together{aside}"
+
+
+def took(run: RunSummary) -> str:
+    return duration(run.wall_seconds) if run.wall_seconds else "unknown"
+
+
+def whole(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "?"
+
+
+def plus_minus(mean: float, std: float) -> str:
+    return f"{number(mean)} ± {number(std)}"
+
+
+def interval(low: float, high: float) -> str:
+    return f"{number(low)} to {number(high)}"
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    return f"{value:.2f} ({low:.2f} to {high:.2f})"

@@ -1,0 +1,1 @@
+"""Is everything in place? What `td3 doctor` looks into."""

@@ -1,0 +1,1 @@
+"""Run folders → numbers, curves, tables and pages."""

@@ -1,0 +1,139 @@
+"""Learning curves: seeds grouped by their settings, means and intervals over each group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+
+from td3.config import in_words
+from td3.report.intervals import mean_interval
+from td3.report.summary import Floats, RunSummary, Steps
+
+XAxis = Literal["steps", "hours"]
+
+# Settings in which runs may differ and still be one experiment.
+NOT_LEARNING = {"loop.steps", "loop.log_every"}
+
+
+@dataclass(frozen=True, eq=False)
+class SeedLine:
+    """The evaluations of one seed of one run; empty if there are none yet."""
+
+    run: RunSummary
+    agent: int
+    seed: int
+    steps: Steps
+    returns: Floats
+
+    @property
+    def frozen(self) -> int | None:
+        """At which step it diverged, if it did."""
+        return self.run.frozen.get(self.agent)
+
+    def x(self, axis: XAxis) -> Floats:
+        """Where the evaluations stand on the x axis."""
+        if axis == "hours":
+            return self.run.seconds_at(self.steps) / 3600
+        return self.steps.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The mean over the seeds of a group, at the steps at which every seed was evaluated."""
+
+    environment: str
+    label: str
+    lines: tuple[SeedLine, ...]
+    steps: Steps
+    values: Floats
+    """Returns, seeds × steps; only seeds with an evaluation."""
+    mean: Floats
+    low: Floats
+    high: Floats
+
+    def x(self, axis: XAxis) -> Floats:
+        """Where the mean stands on the x axis; against hours, at the mean time of its seeds."""
+        if axis == "steps":
+            return self.steps.astype(np.float64)
+        seen = [line for line in self.lines if len(line.steps)]
+        times = [np.interp(self.steps, line.steps, line.x(axis)) for line in seen]
+        return np.asarray(np.mean(times, axis=0), dtype=np.float64)
+
+
+def align(lines: Sequence[tuple[Steps, Floats]]) -> tuple[Steps, Floats]:
+    """Steps that all lines share, and the values there (lines × steps).
+
+    A shorter line ends the shared part, so the tail is never the mean of the longer ones alone,
+    and no value is interpolated.
+    """
+    if not lines:
+        return np.empty(0, dtype=np.int64), np.empty((0, 0))
+    shared = reduce(np.intersect1d, [steps for steps, _ in lines])
+    rows = [values[np.searchsorted(steps, shared)] for steps, values in lines]
+    return shared, np.stack(rows)
+
+
+def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
+    """For each agent of each run its recipe, with the settings in which those of it differ.
+
+    Agents with other hyper-parameters are other experiments: pooling them would make a mean of
+    nothing. The number of steps is no such setting: see `curves` for runs of different length.
+    """
+    settings = [[run.settings | own for own in run.own.values()] for run in runs]
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run, mine in zip(runs, settings, strict=True):
+        groups.setdefault((run.environment, run.recipe), []).extend(mine)
+    keys = {group: _differing(peers) for group, peers in groups.items()}
+    found = []
+    for run, mine in zip(runs, settings, strict=True):
+        shown = keys[run.environment, run.recipe]
+        words = [in_words({key: own.get(key, "unset") for key in shown}) for own in mine]
+        names = [", ".join(filter(None, [run.recipe, text])) for text in words]
+        found.append(dict(zip(run.own, names, strict=True)))
+    return found
+
+
+def _differing(peers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that matter to learning and are not the same everywhere."""
+    return sorted(
+        key
+        for key in set().union(*peers) - NOT_LEARNING
+        if key.startswith(("environment.", "agent.", "loop."))
+        and any(peer.get(key) != peers[0].get(key) for peer in peers)
+    )
+
+
+def curves(runs: Sequence[RunSummary]) -> list[Curve]:
+    """One curve per environment and label; each seed is one line of its group.
+
+    A seed that several runs of a group hold counts once, by the run that took it furthest: copies
+    would make an interval narrower than it is.
+
+    Mean and interval end where the shortest seed ends (see `align`); the longer seeds go on as
+    their own lines. Seeds without any evaluation are in `lines` but do not count.
+    """
+    groups: dict[tuple[str, str], dict[int, SeedLine]] = {}
+    for run, names in zip(runs, labels(runs), strict=True):
+        for agent, found in run.evaluations.items():
+            line = SeedLine(run, agent, found.seed, found.steps, found.mean_returns)
+            group = groups.setdefault((run.environment, names[agent]), {})
+            known = group.get(line.seed)
+            if known is None or len(line.steps) > len(known.steps):
+                group[line.seed] = line
+    return [
+        _curve(environment, label, list(group.values()))
+        for (environment, label), group in groups.items()
+    ]
+
+
+def _curve(environment: str, label: str, lines: Sequence[SeedLine]) -> Curve:
+    steps, values = align([(line.steps, line.returns) for line in lines if len(line.steps)])
+    mean = low = high = np.empty(0)
+    if len(steps):
+        mean = values.mean(axis=0)
+        low, high = mean_interval(values)
+    return Curve(environment, label, tuple(lines), steps, values, mean, low, high)

@@ -1,0 +1,291 @@
+"""Figures of runs. The functions import matplotlib, the module does not: it is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from td3.errors import UserError
+from td3.report.curves import Curve, XAxis, align, curves, labels
+from td3.report.reference import Reference, matching, read_reference
+from td3.report.summary import Floats, RunSummary, Steps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, without the pale yellow.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "-.", ":")
+REFERENCE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
+INK = "#333333"
+FEW_POINTS = 4  # make no line; each is marked
+STYLE: Any = {
+    # A "$" in the name of an environment is a dollar, not a formula.
+    "text.parse_math": False,
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#999999",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.7,
+    "xtick.color": "#999999",
+    "ytick.color": "#999999",
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.title_fontsize": 8,
+    "figure.constrained_layout.h_pad": 0.07,
+    "figure.constrained_layout.w_pad": 0.07,
+    # The same runs give the same bytes.
+    "svg.hashsalt": "td3",
+}
+
+
+def plot(
+    runs: Sequence[RunSummary],
+    out: Path,
+    x: XAxis = "steps",
+    reference: Path | None = None,
+    reference_label: str = "reference",
+) -> list[Path]:
+    """Draw the evaluations, one panel per environment, to `out`.png and `out`.svg.
+
+    A line is the mean over seeds, its band the 95 % interval, a thin line one seed. `reference`
+    names a CSV file (env, step, mean_return, std_return, seeds) to draw dashed behind them; its
+    environments match by name without the version.
+    """
+    shown = [curve for curve in curves(runs) if any(len(line.steps) for line in curve.lines)]
+    if not shown:
+        names = ", ".join(str(run.folder) for run in runs)
+        raise UserError(f"Nothing to plot: there are no evaluations yet in {names}.")
+    environments = list(dict.fromkeys(curve.environment for curve in shown))
+    references: dict[str, Reference] = {}
+    if reference is not None:
+        if x == "hours":
+            raise UserError("A reference has steps but no hours: leave out one of the two.")
+        references = _references(reference, environments)
+    styles = _styles(curve.label for curve in shown)
+    columns = 2 if len(environments) == 4 else min(len(environments), 3)
+    rows = -(-len(environments) // columns)
+    width, height = (6.0, 4.0) if len(environments) == 1 else (3.6 * columns, 2.7 * rows + 0.5)
+    height += 0.18 * max(0, len(styles) // _legend_columns(styles, width) - 2)
+    with styled_figure(width, height) as figure:
+        panels = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+        for panel, environment in zip(panels, environments, strict=False):
+            mine = [curve for curve in shown if curve.environment == environment]
+            _draw_panel(panel, mine, styles, x, references.get(environment))
+            panel.set_title(environment)
+        for panel in panels[len(environments) :]:
+            panel.remove()
+        for panel in panels[: len(environments) : columns]:
+            panel.set_ylabel("evaluation return")
+        _legend(figure, shown, styles, reference_label if references else None)
+        return save_figure(figure, out)
+
+
+def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """A colour for each, and when they run out, another dash."""
+    return {
+        name: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // 7 % len(DASHES)]}
+        for i, name in enumerate(dict.fromkeys(names))
+    }
+
+
+def _legend_columns(names: Collection[str], width: float) -> int:
+    """How many entries fit side by side; a letter takes some 0.065 inches."""
+    longest = 0.065 * max(len(name) for name in names) + 1.3
+    return max(1, min(len(names), 4, int(width / longest)))
+
+
+def _draw_panel(
+    panel: Axes,
+    shown: Sequence[Curve],
+    styles: dict[str, dict[str, Any]],
+    x: XAxis,
+    reference: Reference | None,
+) -> None:
+    scale, unit = 1.0, "environment steps"
+    ends = [line.x(x)[-1] for curve in shown for line in curve.lines if len(line.steps)]
+    if x == "hours":
+        scale, unit = (1.0, "hours") if max(ends) >= 1 else (60.0, "minutes")
+        unit = f"wall time ({unit})"
+    if reference is not None:
+        # Beyond our own steps it would only squeeze our curves into a corner.
+        seen = reference.until(max(ends))
+        low, high = seen.mean - seen.error, seen.mean + seen.error
+        panel.fill_between(seen.steps, low, high, color="0.5", alpha=0.12, linewidth=0)
+        panel.plot(seen.steps, seen.mean, **REFERENCE)
+    for curve in shown:
+        colour, seeds = styles[curve.label]["color"], len(curve.values)
+        for line in curve.lines if seeds > 1 else ():
+            _thin(panel, line.x(x) * scale, line.returns, colour, seeds)
+        for line in curve.lines:
+            if line.frozen is not None and len(line.steps):
+                end = (line.x(x)[-1:] * scale, line.returns[-1:])
+                panel.plot(*end, color=colour, linestyle="", marker="x", zorder=3)
+        at = curve.x(x) * scale
+        faint = min(0.2, 0.5 / len(shown))  # bands of many curves lie over each other
+        panel.fill_between(at, curve.low, curve.high, color=colour, alpha=faint, linewidth=0)
+        marker = "o" if len(at) < FEW_POINTS else ""
+        panel.plot(at, curve.mean, **styles[curve.label], linewidth=1.8, marker=marker, zorder=3)
+    _keep_lines_large(panel)
+    panel.set_xlabel(unit)
+    _number_axes(panel, short_x=x == "steps")
+
+
+def _keep_lines_large(panel: Axes) -> None:
+    """Cut off a band that is many times as wide as the lines are apart: that of two seeds is."""
+    drawn = np.concatenate([line.get_ydata() for line in panel.lines])
+    low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
+    bottom, top = panel.get_ylim()
+    if high > low:
+        panel.set_ylim(max(bottom, 1.5 * low - 0.5 * high), min(top, 1.5 * high - 0.5 * low))
+
+
+def _thin(panel: Axes, x: Floats | Steps, values: Floats, colour: str, lines: int) -> None:
+    """One seed; the more of them, the fainter, and all below the means."""
+    alpha = min(0.3, max(0.06, 2.5 / lines))
+    panel.plot(x, values, color=colour, alpha=alpha, linewidth=0.6, zorder=1.5)
+
+
+def _legend(
+    figure: Figure,
+    shown: Sequence[Curve],
+    styles: dict[str, dict[str, Any]],
+    reference_label: str | None,
+) -> None:
+    entries = {}
+    for label, style in styles.items():
+        mine = [curve for curve in shown if curve.label == label]
+        seeds = {len(curve.values) for curve in mine}
+        count = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
+        text = f"{count} {'seed' if seeds == {1} else 'seeds'}"
+        frozen = sum(line.frozen is not None for curve in mine for line in curve.lines)
+        text += f", {frozen} diverged: ×" if frozen else ""
+        entries[f"{label} ({text})"] = {**style, "linewidth": 1.8}
+    if reference_label is not None:
+        entries[reference_label] = REFERENCE
+    several = any(len(curve.values) > 1 for curve in shown)
+    _legend_below(
+        figure, entries, "mean over seeds, 95 % interval; thin: each seed" if several else None
+    )
+
+
+def _legend_below(
+    figure: Figure, entries: dict[str, dict[str, Any]], title: str | None = None
+) -> None:
+    """One legend for all panels, below them, where it hides no data."""
+    from matplotlib.lines import Line2D
+
+    legend = figure.legend(
+        handles=[Line2D([], [], **style, label=text) for text, style in entries.items()],
+        loc="outside lower center",
+        ncols=_legend_columns(entries, figure.get_figwidth()),
+        title=title,
+    )
+    legend.get_title().set_color("#777777")
+
+
+def _references(path: Path, environments: Sequence[str]) -> dict[str, Reference]:
+    """For each environment found in the file its curve."""
+    known = read_reference(path)
+    found = {task: curve for task in environments if (curve := matching(known, task))}
+    if not found:
+        wanted, offered = ", ".join(environments), ", ".join(known)
+        raise UserError(f"{path} has no curve for {wanted}; it has {offered}.")
+    return found
+
+
+TRAINING = {
+    "episode_return": "episode return (with exploration)",
+    "q": "mean Q",
+    "critic_loss": "critic loss",
+    "saturated": "share of saturated actions",
+}
+
+
+def plot_training(run: RunSummary, out: Path) -> list[Path]:
+    """Draw what the run logged while learning to `out`.png and `out`.svg: four small panels."""
+    (names,) = labels([run])
+    styles = _styles(names.values())
+    with styled_figure(7.2, 4.8 + 0.18 * (len(styles) // 2)) as figure:
+        panels = figure.subplots(2, 2, sharex=True).flatten().tolist()
+        for panel, (key, title) in zip(panels, TRAINING.items(), strict=True):
+            positive, drawn = True, False
+            for name, style in styles.items():
+                agents = [agent for agent, own in names.items() if own == name]
+                lines = [line for agent in agents if len((line := run.logged(key, agent))[0])]
+                for steps, values in lines if len(lines) > 1 else ():
+                    _thin(panel, steps, values, style["color"], len(lines))
+                drawn = drawn or bool(lines)
+                shared, rows = align(lines)
+                if len(shared):
+                    marker = "o" if len(shared) < FEW_POINTS else ""
+                    panel.plot(shared, rows.mean(axis=0), **style, linewidth=1.1, marker=marker)
+                positive = positive and all((values > 0).all() for _, values in lines)
+            if not drawn:
+                middle = {"transform": panel.transAxes, "ha": "center", "va": "center"}
+                panel.text(0.5, 0.5, "none yet", color="#777777", **middle)
+            elif key == "critic_loss" and positive:
+                panel.set_yscale("log")
+            panel.set_title(title)
+            _number_axes(panel)
+        panels[-1].set_ylim(bottom=0)
+        for panel in panels[2:]:
+            panel.set_xlabel("environment steps")
+        if len(styles) > 1:
+            _legend_below(figure, styles)
+        return save_figure(figure, out)
+
+
+def _number_axes(panel: Axes, short_x: bool = True) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+    def plain(value: float, _: object = None) -> str:
+        return f"{value:,.10g}".replace("-", "−")
+
+    def short(value: float, _: object = None) -> str:
+        for size, letter in ((1e6, "M"), (1e3, "k")):
+            if abs(value) >= size:
+                return f"{value / size:.10g}{letter}"
+        return f"{value:.10g}"
+
+    panel.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    panel.xaxis.set_major_formatter(FuncFormatter(short if short_x else plain))
+    panel.yaxis.set_major_formatter(FuncFormatter(plain))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.margins(x=0.01)
+
+
+@contextmanager
+def styled_figure(width: float, height: float) -> Iterator[Figure]:
+    """A figure in our style; without pyplot, which would keep it and may want a display."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UserError("Plots need matplotlib: pip install 'td3[plot]'") from error
+    with matplotlib.rc_context(STYLE):
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Figure, out: Path) -> list[Path]:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # Not with_suffix: "td3-v1.5" has no suffix to replace.
+    png, svg = (out.parent / f"{out.name}.{kind}" for kind in ("png", "svg"))
+    figure.savefig(png, dpi=200)
+    figure.savefig(svg, metadata={"Date": None})
+    return [png, svg]

@@ -1,0 +1,77 @@
+"""Curves that others published: means and deviations over their seeds."""
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from td3.errors import UserError
+from td3.report.intervals import Floats, standard_errors
+
+COLUMNS = ("env", "step", "mean_return", "std_return", "seeds")
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """One task's curve."""
+
+    name: str
+    steps: Floats
+    mean: Floats
+    std: Floats
+    seeds: int
+
+    @property
+    def error(self) -> Floats:
+        """Half of the 95 % interval of the mean."""
+        error: Floats = standard_errors(0.95, self.seeds) * self.std / self.seeds**0.5
+        return error
+
+    def until(self, step: float) -> "Reference":
+        """The part that ends there."""
+        return self.where(self.steps <= step)
+
+    def at(self, steps: ArrayLike) -> "Reference":
+        """The points at these steps, of those that there are."""
+        return self.where(np.isin(self.steps, steps))
+
+    def where(self, kept: NDArray[np.bool_]) -> "Reference":
+        numbers = (self.steps[kept], self.mean[kept], self.std[kept])
+        return Reference(self.name, *numbers, self.seeds)
+
+
+def read_reference(path: Path) -> dict[str, Reference]:
+    """The curves of a CSV file (env, step, mean_return, std_return, seeds), by task."""
+    tables: dict[str, list[tuple[float, float, float, float]]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                _, *keys = COLUMNS
+                step, mean, std, seeds = (float(row[key]) for key in keys)
+                if not 1 <= seeds < float("inf"):
+                    raise ValueError("seeds are counted from 1")
+                tables.setdefault(row["env"], []).append((step, mean, std, seeds))
+    except OSError as error:
+        raise UserError(f"Cannot read the reference {path}: {error.strerror}.") from error
+    except (csv.Error, KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path} is not a CSV file of numbers with columns {', '.join(COLUMNS)}."
+        ) from error
+    found = {}
+    for name, rows in tables.items():
+        steps, mean, std, seeds = np.array(sorted(rows)).T
+        found[name] = Reference(name, steps, mean, std, int(seeds.min()))
+    return found
+
+
+def matching(references: dict[str, Reference], task: str) -> Reference | None:
+    """The curve of a task, of another version of it if there is none of its own."""
+    others = {unversioned(name): found for name, found in reversed(references.items())}
+    return references.get(task) or others.get(unversioned(task))
+
+
+def unversioned(task: str) -> str:
+    return re.sub(r"-v\d+$", "", task)

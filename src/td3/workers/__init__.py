@@ -1,0 +1,1 @@
+"""Processes that work for this one: they step environments and play evaluations."""
