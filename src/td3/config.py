@@ -40,8 +40,8 @@ class EnvironmentConfig:
     workers: int = 0
     """Worker processes; 0: as many as the environments and the free cores call for."""
     patience: float = 300.0
-    """Seconds that a step in a worker may take; after that it is named and the run stops. 0: any
-    number."""
+    """Seconds that a step in another process may take; after that it is named and the run stops.
+    0: any number."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation; authors' code: off."""
     pixels: bool = False

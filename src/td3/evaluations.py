@@ -6,6 +6,7 @@ when the next one is due, so that the records stand in the same order however lo
 """
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -112,7 +113,7 @@ class Background(InLoop):
         environment = Environment(config.environment)
         self.spec = portable_spec(environment)
         environment.close()
-        self.processes = processes
+        self.processes, self.patience = processes, config.environment.patience or math.inf
         self.links: list[Link] = []
         self.idle: SimpleQueue[Link] = SimpleQueue()
         self.threads = ThreadPoolExecutor(processes)
@@ -129,6 +130,7 @@ class Background(InLoop):
     def start(self) -> None:
         facts = {
             "card": self.card, "spec": self.spec, "max_steps": self.config.evaluation.max_steps,
+            "ring_every": min(1.0, self.patience / 3),
         }  # fmt: skip
         for number in range(self.processes):
             link = start_process("td3.workers.evaluator", f"Evaluator {number}", **ONE_THREAD)
@@ -142,9 +144,12 @@ class Background(InLoop):
         try:
             link.channel.send(json.dumps(self.seeds[agent]).encode())
             link.channel.send(save({k: tensor.contiguous() for k, tensor in policy.items()}))
-            answer = json.loads(link.channel.receive())
+            link.channel.hear()  # it begins, however long it took to start
+            answer = json.loads(link.channel.receive(self.patience))
         except (EOFError, ConnectionError):
             raise link.obituary() from None
+        except TimeoutError:
+            raise link.silence(self.patience) from None
         finally:
             self.idle.put(link)
         if facts := answer.get("failure"):

@@ -4,12 +4,16 @@ Started as `python -m td3.workers.evaluator`. It takes only the time that nobody
 """
 
 import json
+import math
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load
 from torch import Tensor
 
@@ -22,11 +26,31 @@ LAST_IN_LINE = 19
 
 
 def play(
-    card: Mapping[str, Any], tensors: Mapping[str, Tensor], seeds: list[int], max_steps: int
-) -> Evaluation:
+    card: Mapping[str, Any], tensors: Mapping[str, Tensor], seeds: list[int], max_steps: int,
+    on_action: Callable[[], None] = lambda: None,
+) -> Evaluation:  # fmt: skip
     """Evaluate one policy on the CPU."""
     policy = Policy(card, tensors)
-    return evaluate(policy.act, policy.environment, seeds, max_steps)
+
+    def act(state: NDArray[np.float32]) -> NDArray[np.float32]:
+        on_action()
+        return policy.act(state)
+
+    return evaluate(act, policy.environment, seeds, max_steps)
+
+
+def ringing(channel: Channel, seconds: float) -> Callable[[], None]:
+    """To be called often; rings every so many seconds, for the one who waits to hear."""
+    rang = -math.inf
+
+    def ring() -> None:
+        nonlocal rang
+        now = time.monotonic()
+        if now - rang >= seconds:
+            channel.ring()
+            rang = now
+
+    return ring
 
 
 def serve(channel: Channel, facts: dict[str, Any]) -> None:
@@ -36,8 +60,10 @@ def serve(channel: Channel, facts: dict[str, Any]) -> None:
     register_spec(facts["spec"])
     while True:
         seeds, tensors = json.loads(channel.receive()), load(channel.receive())
+        ring = ringing(channel, facts["ring_every"])
+        ring()
         try:
-            found = play(facts["card"], tensors, seeds, facts["max_steps"])
+            found = play(facts["card"], tensors, seeds, facts["max_steps"], ring)
             answer = {"returns": found.returns.tolist(), "lengths": found.lengths.tolist()}
         except Exception as error:
             answer = {"failure": failure(error)}

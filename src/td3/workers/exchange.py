@@ -194,10 +194,14 @@ class Channel:
     def send(self, message: bytes) -> None:
         self.end.sendall(self.HEAD.pack(len(message)) + message)
 
-    def receive(self) -> bytes:
-        """The next message; EOFError where the other side is gone."""
+    def receive(self, patience: float = math.inf) -> bytes:
+        """The next message; EOFError where the other side is gone, TimeoutError where it does not
+        even ring for longer than `patience` seconds."""
         size, self.overtook = self.overtook, 0
         while not size:
+            left = Patience(patience)
+            while not self.readable.poll(1000 * min(patience, 1.0)):
+                left.check()
             size = self.hear()
         return self.read(size)
 

@@ -145,11 +145,7 @@ class Workers:
             except EOFError:
                 raise link.obituary() from None
             except TimeoutError:
-                link.process.kill()  # it would not notice that it is to end
-                raise RunStopped(
-                    f"{link.name} has not answered for {patience:g} s; "
-                    "if a step may take that long, raise environment.patience"
-                ) from None
+                raise link.silence(patience) from None
         if failed:
             facts = [json.loads(self.answer(link)) for link in failed]
             raise self.failure(failed[0], facts[0]) from Reported(facts[0]["traceback"])

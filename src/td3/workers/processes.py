@@ -47,6 +47,14 @@ class Link:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return RunStopped(f"{self.name} {how}")
 
+    def silence(self, patience: float) -> RunStopped:
+        """It hangs, and would not notice that it is to end."""
+        self.process.kill()
+        return RunStopped(
+            f"{self.name} has not answered for {patience:g} s; "
+            "if a step may take that long, raise environment.patience"
+        )
+
     def failure(self, facts: dict[str, Any]) -> Exception:
         """An error of its, told by `failure`, as this process would have raised it."""
         if facts["kind"] == "UserError":
