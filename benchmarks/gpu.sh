@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that is shown of td3 on a GPU:
-#   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper] [course]
+#   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper]
+#     [original] [course]
 # TD3_MINUTES limits what trains for long; TD3_TASKS names some of the paper's tasks, TD3_AT_ONCE trains
 # several side by side, TD3_EVERY says how many steps lie between evaluations.
 # Logs and results are written into FOLDER; results that are to be kept go to benchmarks/results.
@@ -74,6 +75,11 @@ paper() { # the paper's tasks, for TD3_MINUTES; again: on from there
   fi
   timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" bench paper --at-once "$at_once" "${tasks[@]}" \
     --evaluation.every "${TD3_EVERY:-10000}" --results "$folder/paper" --json
+}
+
+original() { # with the paper's own settings, where those of the authors' code today learn later
+  "${td3[@]}" bench paper Hopper-v5 Walker2d-v5 --recipe benchmarks/original.toml \
+    --evaluation.every 20000 --runs runs/original --results "$folder/original" --json
 }
 
 course() { # PyBullet's walkers, with the walk-throughs' settings and with those of RL Baselines3 Zoo

@@ -354,9 +354,10 @@ def test_the_front_page_shows_what_it_has_room_for(trained: Plan, tmp_path: Path
 def test_what_is_stored_is_what_the_pages_show() -> None:
     """If not: td3 bench report."""
     results = ROOT / "benchmarks" / "results"
-    outcomes = read_paper(results, REFERENCES / "td3_authors_curves.csv")
+    authors = REFERENCES / "td3_authors_curves.csv"
+    outcomes, originals = read_paper(results, authors), read_outcomes(results / "original", authors)
     tables = {
-        "docs/results.md": made(outcomes, read_walkers(results, REFERENCES)),
+        "docs/results.md": made(outcomes, originals, read_walkers(results, REFERENCES)),
         "README.md": made_in_short(outcomes),
     }
     for page, made_now in tables.items():
@@ -399,10 +400,30 @@ def test_the_courses_tasks_stand_beside_what_others_published(tmp_path: Path) ->
     assert text.count("| `") == 4
 
 
+def test_the_papers_own_settings_stand_beside_todays(tmp_path: Path) -> None:
+    for name, end in (("paper", 100.0), ("original", 4000.0)):
+        seeds = [[0.0, *[end + seed] * 20] for seed in range(3)]
+        pretended(tmp_path / name, "Walker2d-v5", seeds)
+    pretended(tmp_path / "paper", "Ant-v5", [[0.0, 1.0], [0.0, 2.0]])
+    page = tmp_path / "docs" / "results.md"
+    written = write_results(tmp_path, REFERENCES, page, tmp_path / "README.md")
+    assert page.parent / "media" / "original.png" in written
+    svg = (page.parent / "media" / "original.svg").read_text(encoding="utf-8")
+    assert "Walker2d-v5" in svg
+    assert "Ant-v5" not in svg
+    _, text = page.read_text(encoding="utf-8").split("## With the paper's own settings")
+    own, circumstances = text.split("## Circumstances")
+    assert "| Walker2d-v5 | 3 | 4,001 ± 0.816 |" in own
+    assert own.count("above") == 1
+    assert "Ant" not in own
+    assert circumstances.count("| `") == 3
+
+
 def test_without_walkers_nothing_is_said_of_them(trained: Plan, tmp_path: Path) -> None:
     assert read_walkers(tmp_path, REFERENCES) == []
     outcomes = read_paper(trained.results.parent, REFERENCES / "td3_authors_curves.csv")
     assert "course" not in made(outcomes)
+    assert "own settings" not in made(outcomes)
 
 
 def pretended(folder: Path, task: str, seeds: list[list[float]], every: int = 5000) -> None:

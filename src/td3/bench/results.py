@@ -1,7 +1,8 @@
 """docs/results.md, and what README.md shows of it: the paper's tasks, beside the authors' curves.
 
-Made from the runs that 'td3 bench paper' stored in benchmarks/results/paper, and of the course's
-tasks in course (with the walk-throughs' settings) and bullet (with those of RL Baselines3 Zoo).
+Made from the runs that 'td3 bench paper' stored in benchmarks/results/paper, in original (with the
+paper's own settings), and of the course's tasks in course (with the walk-throughs' settings) and
+bullet (with those of RL Baselines3 Zoo).
 """
 
 from collections.abc import Sequence
@@ -51,6 +52,10 @@ highest return that a task has, they are not, and none is given. A score of 0 is
 networks earned untrained, 1 their mean over the last ten evaluations of a million steps; its
 interval comes from resampling the seeds of each task by themselves."""
 
+ORIGINAL = """\
+What the settings do: the paper's own (`benchmarks/original.toml`: layers of 400 and 300 units,
+batches of 100, learning rates of 0.001, 1,000 random steps) instead of those of the authors' code
+today, which are drawn beside them."""
 
 WALKED = """\
 PyBullet's walkers, which the walk-throughs train, with their settings (`course`: training after
@@ -114,15 +119,23 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
     what was written."""
     authors = references / "td3_authors_curves.csv"
     outcomes, walkers = read_paper(results, authors), read_walkers(results, references)
+    originals = read_outcomes(results / "original", authors)
     known = any(outcome.authors for outcome in outcomes)
     try:
         written = plot(
             [outcome.run for outcome in outcomes], page.parent / "media" / "results",
             reference=authors if known else None, reference_label=LABEL,
         )  # fmt: skip
+        if originals:
+            tasks = {outcome.task for outcome in originals}
+            both = [*originals, *(outcome for outcome in outcomes if outcome.task in tasks)]
+            written += plot(
+                [outcome.run for outcome in both], page.parent / "media" / "original",
+                reference=authors, reference_label=LABEL,
+            )  # fmt: skip
         if walkers:
             written += plot([walker.run for walker in walkers], page.parent / "media" / "walkers")
-        renew(page, "Results", made(outcomes, walkers))
+        renew(page, "Results", made(outcomes, originals, walkers))
         written.insert(0, page)
         if front and front.is_file() and BEGIN in front.read_text(encoding="utf-8"):
             renew(front, "", made_in_short(outcomes))
@@ -162,7 +175,13 @@ def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
     return outcomes
 
 
-def made(outcomes: Sequence[Outcome], walkers: Sequence[Outcome] = ()) -> str:
+def made(
+    outcomes: Sequence[Outcome], originals: Sequence[Outcome] = (), walkers: Sequence[Outcome] = ()
+) -> str:
+    settings = [
+        "## With the paper's own settings", "![Learning curves](media/original.png)",
+        returns_table(originals), ORIGINAL, comparison(originals),
+    ]  # fmt: skip
     course = [
         "## The course's tasks", "![Learning curves](media/walkers.png)", walkers_table(walkers),
         WALKED,
@@ -175,9 +194,11 @@ def made(outcomes: Sequence[Outcome], walkers: Sequence[Outcome] = ()) -> str:
             EXPLAINED,
             "## Beside the authors",
             comparison(outcomes),
+            *([COMPARED] if comparable(outcomes) else ()),
+            *(settings if originals else ()),
             *(course if walkers else ()),
             "## Circumstances",
-            circumstances([*outcomes, *walkers]),
+            circumstances([*outcomes, *originals, *walkers]),
             f"The paper's tasks took {together(outcomes)}.",
         ]
     )
@@ -259,10 +280,14 @@ def returns_row(outcome: Outcome) -> Row:
     )
 
 
+def comparable(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Those with several seeds of ours, and curves of the authors at the same steps."""
+    several = [outcome for outcome in outcomes if len(outcome.curve.values) > 1]
+    return [outcome for outcome in several if outcome.authors_window]
+
+
 def comparison(outcomes: Sequence[Outcome]) -> str:
-    shared = [
-        outcome for outcome in outcomes if outcome.authors_window and len(outcome.curve.values) > 1
-    ]
+    shared = comparable(outcomes)
     if not shared:
         return "The authors published no curves of these tasks at these steps."
     rows = []
@@ -274,7 +299,7 @@ def comparison(outcomes: Sequence[Outcome]) -> str:
         chance = with_interval(*improvement(free)) if free else ""
         rows.append(["**together**", "", chance, with_interval(*score(shared))])
     header = ["task", "difference", "probability of improvement", "score, interquartile mean"]
-    return f"{table(header, rows)}\n\n{COMPARED}"
+    return table(header, rows)
 
 
 def difference(outcome: Outcome) -> str:
