@@ -114,6 +114,8 @@ class Background(InLoop):
         self.spec = portable_spec(environment)
         environment.close()
         self.processes, self.patience = processes, config.environment.patience or math.inf
+        self.ring_every = min(1.0, self.patience)
+        """Seconds after which an evaluator that is at work says so, between two steps."""
         self.links: list[Link] = []
         self.idle: SimpleQueue[Link] = SimpleQueue()
         self.threads = ThreadPoolExecutor(processes)
@@ -124,13 +126,13 @@ class Background(InLoop):
             self.start()
         self.playing = {
             agent: self.threads.submit(self.play_elsewhere, agent, policy).result
-            for agent, policy in self.policies.items()
+            for agent, policy in sorted(self.policies.items())  # the first failure is told first
         }
 
     def start(self) -> None:
         facts = {
             "card": self.card, "spec": self.spec, "max_steps": self.config.evaluation.max_steps,
-            "ring_every": min(1.0, self.patience / 3),
+            "ring_every": self.ring_every,
         }  # fmt: skip
         for number in range(self.processes):
             link = start_process("td3.workers.evaluator", f"Evaluator {number}", **ONE_THREAD)
@@ -144,8 +146,8 @@ class Background(InLoop):
         try:
             link.channel.send(json.dumps(self.seeds[agent]).encode())
             link.channel.send(save({k: tensor.contiguous() for k, tensor in policy.items()}))
-            link.channel.hear()  # it begins, however long it took to start
-            answer = json.loads(link.channel.receive(self.patience))
+            link.channel.hear()  # the first action, however long it took to start
+            answer = json.loads(link.channel.receive(self.patience + self.ring_every))
         except (EOFError, ConnectionError):
             raise link.obituary() from None
         except TimeoutError:

@@ -55,8 +55,10 @@ def test_the_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_readme_lists_every_module() -> None:
     tree = README.partition("\nsrc/td3/\n")[2].partition("```")[0]
     modules = [path.name for path in (ROOT / "src/td3").glob("*.py") if path.name[0] != "_"]
+    packages = [f"{path.parent.name}/" for path in (ROOT / "src/td3").glob("*/__init__.py")]
     assert len(modules) > 25
-    assert [name for name in modules if name not in tree] == []
+    assert len(packages) > 5
+    assert [name for name in modules + packages if name not in tree] == []
 
 
 def test_the_readme_links_to_files_that_exist() -> None:
@@ -89,7 +91,7 @@ def test_every_setting_explains_itself() -> None:
 
 def test_the_stored_results_still_open() -> None:
     from td3.policy import policies_of
-    from td3.report.page import read_run
+    from td3.report.summary import read_run
 
     run = ROOT / "benchmarks/results/halfcheetah-v5-100k"
     assert [policy.environment.id for policy in policies_of(run)] == ["HalfCheetah-v5"] * 3

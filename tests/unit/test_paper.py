@@ -33,8 +33,7 @@ from td3.bench.results import (
     improvement,
     made,
     made_in_short,
-    read_outcomes,
-    read_paper,
+    read_tasks,
     read_walkers,
     returns_row,
     score,
@@ -44,7 +43,8 @@ from td3.bench.stored import COLUMNS, store_run
 from td3.cli import main
 from td3.errors import RunBusy, UserError
 from td3.policy import load_policy
-from td3.report.page import read_run, table
+from td3.report.page import table
+from td3.report.summary import read_run
 from td3.run import locked
 
 RECIPE = """
@@ -355,7 +355,7 @@ def test_what_is_stored_is_what_the_pages_show() -> None:
     """If not: td3 bench report."""
     results = ROOT / "benchmarks" / "results"
     authors = REFERENCES / "td3_authors_curves.csv"
-    outcomes, originals = read_paper(results, authors), read_outcomes(results / "original", authors)
+    outcomes, originals = (read_tasks(results / name, authors) for name in ("paper", "original"))
     tables = {
         "docs/results.md": made(outcomes, originals, read_walkers(results, REFERENCES)),
         "README.md": made_in_short(outcomes),
@@ -409,7 +409,7 @@ def test_the_papers_own_settings_stand_beside_todays(tmp_path: Path) -> None:
     written = write_results(tmp_path, REFERENCES, page, tmp_path / "README.md")
     assert page.parent / "media" / "original.png" in written
     svg = (page.parent / "media" / "original.svg").read_text(encoding="utf-8")
-    assert "Walker2d-v5" in svg
+    assert all(word in svg for word in ("Walker2d-v5", "paper (3 seeds)", "original (3 seeds)"))
     assert "Ant-v5" not in svg
     _, text = page.read_text(encoding="utf-8").split("## With the paper's own settings")
     own, circumstances = text.split("## Circumstances")
@@ -421,17 +421,18 @@ def test_the_papers_own_settings_stand_beside_todays(tmp_path: Path) -> None:
 
 def test_without_walkers_nothing_is_said_of_them(trained: Plan, tmp_path: Path) -> None:
     assert read_walkers(tmp_path, REFERENCES) == []
-    outcomes = read_paper(trained.results.parent, REFERENCES / "td3_authors_curves.csv")
+    outcomes = read_tasks(trained.results, REFERENCES / "td3_authors_curves.csv")
     assert "course" not in made(outcomes)
     assert "own settings" not in made(outcomes)
 
 
 def pretended(folder: Path, task: str, seeds: list[list[float]], every: int = 5000) -> None:
-    """A stored run with these evaluations."""
+    """A stored run with these evaluations, of a recipe of the folder's name."""
     folder = folder / task
     folder.mkdir(parents=True)
-    tables = f'device = "cpu"\nseeds = {len(seeds)}\n[environment]\nid = "{task}"\n'
-    (folder / "config.toml").write_text(f"{tables}[evaluation]\nevery = {every}\nepisodes = 10\n")
+    asked = f'recipe = "{folder.parent.name}"\ndevice = "cpu"\nseeds = {len(seeds)}\n'
+    tables = f'[environment]\nid = "{task}"\n[evaluation]\nevery = {every}\nepisodes = 10\n'
+    (folder / "config.toml").write_text(asked + tables)
     lines = [
         f"{seed},{seed},{every * k},{value},0"
         for seed, values in enumerate(seeds)
@@ -463,7 +464,7 @@ def test_the_page_has_the_known_answers(tmp_path: Path) -> None:
     authors = theirs(
         tmp_path / "theirs.csv", Ant=(100, 10), Hopper=(100, 10), InvertedPendulum=(982, 54)
     )
-    hopper, ant, pendulum = read_paper(tmp_path, authors)
+    hopper, ant, pendulum = read_tasks(tmp_path / "paper", authors)
     assert improvement([ant])[0] == pytest.approx(0.5, abs=0.01)
     assert improvement([hopper]) == pytest.approx((1, 1, 1), abs=1e-3)
     assert score([ant])[0] == pytest.approx(1.0)
@@ -486,11 +487,11 @@ def test_what_is_missing_is_said_to_be_unknown(tmp_path: Path) -> None:
     (folder / "events.jsonl").unlink()
     settings = 'device = "cpu"\nseeds = 2\n[environment]\nid = "Ant-v5"\n[loop]\nsteps = 10_000\n'
     (folder / "config.toml").write_text(settings)
-    outcomes = read_paper(tmp_path, REFERENCES / "td3_authors_curves.csv")
+    outcomes = read_tasks(tmp_path / "paper", REFERENCES / "td3_authors_curves.csv")
     assert "| Ant-v5 until 5,000 steps |" in made_in_short(outcomes)
     assert "every ?, ? episodes | unknown |" in made(outcomes)
     (folder / "events.jsonl").write_text('{"event": "start", "step": 0}\n')
-    (outcome,) = read_paper(tmp_path, REFERENCES / "td3_authors_curves.csv")
+    (outcome,) = read_tasks(tmp_path / "paper", REFERENCES / "td3_authors_curves.csv")
     assert "The paper's tasks took 0 s together." in made([outcome])
 
 
@@ -499,10 +500,10 @@ def test_evaluations_are_compared_at_the_same_steps(tmp_path: Path) -> None:
     pretended(tmp_path / "elsewhere", "Ant-v5", [[0.0, 1.0], [0.0, 2.0]], every=1234)
     pretended(tmp_path / "alone", "Ant-v5", [[0.0, 1.0]])
     authors = theirs(tmp_path / "theirs.csv", Ant=(100, 10))
-    (seldom,) = read_outcomes(tmp_path / "seldom", authors)
+    (seldom,) = read_tasks(tmp_path / "seldom", authors)
     assert seldom.window.tolist() == [[1, 2], [2, 3]]  # what was earned untrained is no result
     assert seldom.authors_window is not None
     assert seldom.authors_window.steps.tolist() == [50_000, 100_000]
     for folder in ("elsewhere", "alone"):
-        outcomes = read_outcomes(tmp_path / folder, authors)
+        outcomes = read_tasks(tmp_path / folder, authors)
         assert "published no curves of these tasks at these steps" in made(outcomes)

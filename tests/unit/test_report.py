@@ -17,6 +17,9 @@ from td3.cli import plot as plot_command
 from td3.cli import report as report_command
 from td3.errors import UserError
 from td3.report import page as report
+from td3.report.curves import curves
+from td3.report.plots import plot
+from td3.report.summary import RunSummary, read_run, read_runs
 
 
 def evaluation(step: int, value: float, agent: int = 0, seed: int | None = None) -> dict[str, Any]:
@@ -67,14 +70,14 @@ def test_a_seed_that_two_runs_hold_counts_once(tmp_path: Path) -> None:
     long = make_run(tmp_path / "long", curve_of([1.0, 2.0, 3.0]))
     copy = make_run(tmp_path / "copy", curve_of([1.0, 2.0]))
     other = make_run(tmp_path / "other", seed_nine([5.0, 6.0, 7.0]))
-    (curve,) = report.curves(report.read_runs([copy, long, other]))
+    (curve,) = curves(read_runs([copy, long, other]))
     assert sorted(line.seed for line in curve.lines) == [0, 9]
     assert curve.mean.tolist() == [3.0, 4.0, 5.0]
 
 
 def test_one_seed_has_no_interval(tmp_path: Path) -> None:
-    run = report.read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0, 2.0])))
-    (curve,) = report.curves([run])
+    run = read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0, 2.0])))
+    (curve,) = curves([run])
     np.testing.assert_array_equal(curve.low, [1.0, 3.0, 2.0])
     np.testing.assert_array_equal(curve.high, curve.mean)
     assert " to " not in report.to_markdown(report.table([run]))
@@ -83,11 +86,11 @@ def test_one_seed_has_no_interval(tmp_path: Path) -> None:
 def test_mean_ends_with_the_shortest_seed(tmp_path: Path) -> None:
     long = make_run(tmp_path / "long", curve_of([1.0, 2.0, 3.0, 100.0]))
     short = make_run(tmp_path / "short", seed_nine([3.0, 4.0, 5.0]))
-    (curve,) = report.curves(report.read_runs([long, short]))
+    (curve,) = curves(read_runs([long, short]))
     assert curve.steps.tolist() == [5000, 10_000, 15_000]
     assert curve.mean.tolist() == [2.0, 3.0, 4.0]
     assert [len(line.steps) for line in curve.lines] == [4, 3]
-    group = report.table(report.read_runs([long, short]))[0]
+    group = report.table(read_runs([long, short]))[0]
     assert (group["kind"], group["seeds"], group["steps"], group["last"]) == ("group", 2, 15_000, 4)
 
 
@@ -95,7 +98,7 @@ def test_other_intervals_share_their_common_steps(tmp_path: Path) -> None:
     often = make_run(tmp_path / "often", curve_of([1.0, 2.0, 3.0, 4.0]))
     records = [evaluation(10_000, 4.0, seed=9), evaluation(20_000, 8.0, seed=9)]
     seldom = make_run(tmp_path / "seldom", records)
-    (curve,) = report.curves(report.read_runs([often, seldom]))
+    (curve,) = curves(read_runs([often, seldom]))
     assert curve.steps.tolist() == [10_000, 20_000]
     assert curve.mean.tolist() == [3.0, 6.0]
 
@@ -104,7 +107,7 @@ def test_seeds_of_one_run_and_of_several_form_one_group(tmp_path: Path) -> None:
     both = make_run(tmp_path / "both", curve_of([1.0], 0) + curve_of([2.0], 1), seeds=2)
     single = make_run(tmp_path / "single", [evaluation(5000, 6.0, seed=7)])
     other = make_run(tmp_path / "other", curve_of([9.0]), recipe="course")
-    found = report.curves(report.read_runs([both, single, other, single]))
+    found = curves(read_runs([both, single, other, single]))
     assert [(curve.label, len(curve.lines)) for curve in found] == [("paper", 3), ("course", 1)]
     assert [line.seed for line in found[0].lines] == [0, 1, 7]
     assert found[0].mean.tolist() == [3.0]
@@ -113,7 +116,7 @@ def test_seeds_of_one_run_and_of_several_form_one_group(tmp_path: Path) -> None:
 def test_other_settings_are_another_curve(tmp_path: Path) -> None:
     small = make_run(tmp_path / "small", curve_of([1.0]))
     large = make_run(tmp_path / "large", curve_of([2.0]), batch_size=512)
-    found = report.curves(report.read_runs([small, large]))
+    found = curves(read_runs([small, large]))
     assert [curve.label for curve in found] == ["paper, batch_size 256", "paper, batch_size 512"]
 
 
@@ -135,8 +138,8 @@ FROZEN = {"event": "frozen", "step": 7000, "agent": 3, "seed": 1}
 
 
 def test_the_settings_of_a_grid_are_curves_of_their_own(tmp_path: Path) -> None:
-    (run,) = report.read_runs([make_grid(tmp_path / "a")])
-    found = report.curves([run])
+    (run,) = read_runs([make_grid(tmp_path / "a")])
+    found = curves([run])
     assert [curve.label for curve in found] == ["paper, tau 0.1", "paper, tau 0.2"]
     assert [[line.agent for line in curve.lines] for curve in found] == [[0, 1], [2, 3]]
     assert [[line.seed for line in curve.lines] for curve in found] == [[0, 1], [0, 1]]
@@ -151,7 +154,7 @@ def test_a_lone_run_with_the_settings_of_a_member_joins_its_curve(tmp_path: Path
     alone = make_run(tmp_path / "alone", seed_nine([8.0, 9.0]))
     text = (alone / "config.toml").read_text()
     (alone / "config.toml").write_text(text.replace("[agent]", "[agent]\ntau = 0.1"))
-    found = report.curves(report.read_runs([make_grid(tmp_path / "grid"), alone]))
+    found = curves(read_runs([make_grid(tmp_path / "grid"), alone]))
     assert [(c.label, len(c.lines)) for c in found] == [
         ("paper, tau 0.1", 3),
         ("paper, tau 0.2", 2),
@@ -159,7 +162,7 @@ def test_a_lone_run_with_the_settings_of_a_member_joins_its_curve(tmp_path: Path
 
 
 def test_a_frozen_member_is_marked(tmp_path: Path) -> None:
-    (run,) = report.read_runs([make_grid(tmp_path / "a", [FROZEN])])
+    (run,) = read_runs([make_grid(tmp_path / "a", [FROZEN])])
     assert run.frozen == {3: 7000}
     rows = report.table([run])
     assert [row["frozen"] for row in rows] == [None, None, None, 1, None, 7000]
@@ -189,7 +192,7 @@ def test_a_frozen_member_is_marked(tmp_path: Path) -> None:
 def test_a_resume_from_before_takes_a_freezing_back(
     later: list[dict[str, Any]], frozen: dict[int, int], tmp_path: Path
 ) -> None:
-    assert report.read_run(make_grid(tmp_path / "a", [FROZEN, *later])).frozen == frozen
+    assert read_run(make_grid(tmp_path / "a", [FROZEN, *later])).frozen == frozen
 
 
 def test_a_damaged_grid_is_said(tmp_path: Path) -> None:
@@ -197,14 +200,14 @@ def test_a_damaged_grid_is_said(tmp_path: Path) -> None:
     text = (folder / "config.toml").read_text()
     (folder / "config.toml").write_text(text.replace("[0.1, 0.2]", '["x"]'))
     with pytest.raises(UserError, match=r"agent\.tau must be float, not 'x'\."):
-        report.read_run(folder)
+        read_run(folder)
 
 
 def test_half_written_last_line_is_ignored(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", curve_of([1.0, 2.0]))
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"kind": "evaluation", "step": 150')
-    run = report.read_run(folder)
+    run = read_run(folder)
     assert run.evaluations[0].steps.tolist() == [5000, 10_000]
     assert run.damaged == 0
 
@@ -216,14 +219,14 @@ def test_damaged_lines_are_counted(tmp_path: Path) -> None:
     bad.append(b'{"kind":"evaluation","step":9,"agent":0,"mean_return":NaN}')
     bad.append(b'{"kind":"evaluation","step":' + b"9" * 400 + b',"agent":0,"mean_return":1}')
     (folder / "metrics.jsonl").write_bytes(b"\n".join(bad) + b"\n" + good)
-    run = report.read_run(folder)
+    run = read_run(folder)
     assert run.damaged == len(bad)
     assert run.evaluations[0].mean_returns.tolist() == [1.0]
 
 
 def test_resume_takes_back_what_came_after(tmp_path: Path) -> None:
     records = [*curve_of([1.0, 2.0, 3.0]), evaluation(10_000, 20.0)]
-    run = report.read_run(make_run(tmp_path / "a", records))
+    run = read_run(make_run(tmp_path / "a", records))
     assert run.evaluations[0].mean_returns.tolist() == [1.0, 20.0]
 
 
@@ -233,7 +236,7 @@ def test_wall_time_leaves_pauses_out(tmp_path: Path) -> None:
     times += [(5010, "progress", 1000), (5020, "progress", 2000), (5025, "stop", 2000)]
     events = [{"time": time, "event": event, "step": step} for time, event, step in times]
     folder = make_run(tmp_path / "a", [training(2000)], events)
-    run = report.read_run(folder)
+    run = read_run(folder)
     assert run.wall_seconds == 35
     assert run.status == "stopped"
     assert run.seconds_at(np.array([0, 500, 1000, 2000])).tolist() == [0, 5, 10, 30]
@@ -243,7 +246,7 @@ def test_wall_time_leaves_pauses_out(tmp_path: Path) -> None:
 def test_table_statistics(tmp_path: Path) -> None:
     up, down = [float(i) for i in range(12)], [float(20 - i) for i in range(12)]
     folder = make_run(tmp_path / "a", curve_of(up, 0) + curve_of(down, 1), seeds=2)
-    group, first, second = report.table([report.read_run(folder)])
+    group, first, second = report.table([read_run(folder)])
     assert (first["last"], first["last_ten"], first["best"], first["best_step"]) == (
         11,
         6.5,
@@ -264,13 +267,13 @@ def test_table_statistics(tmp_path: Path) -> None:
 
 def test_run_without_evaluations(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", [training(1000, critic_loss=None, episode_return=-5.0)])
-    run = report.read_run(folder)
+    run = read_run(folder)
     rows = report.table([run])
     assert [row["last"] for row in rows] == [None, None]
     assert rows[1]["steps"] == 1000
     json.dumps(report.summary_json([run]), allow_nan=False)
     with pytest.raises(UserError, match="no evaluations yet"):
-        report.plot([run], tmp_path / "curves")
+        plot([run], tmp_path / "curves")
     _, page = report.write_report([run], tmp_path / "out")
     assert "No evaluations yet." in page.read_text()
 
@@ -279,7 +282,7 @@ def test_run_that_has_only_begun(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", [])
     (folder / "metrics.jsonl").unlink()
     (folder / "events.jsonl").unlink()
-    run = report.read_run(folder)
+    run = read_run(folder)
     assert (run.status, run.wall_seconds, list(run.evaluations)) == ("unfinished", None, [0])
     _, page = report.write_report([run], tmp_path / "out")
     assert "nothing logged yet" in page.read_text()
@@ -289,24 +292,24 @@ def test_what_is_not_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
     make_run(tmp_path / "cheetah-paper", [])
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"does not exist.*cheetah-paper'"):
-        report.read_run(tmp_path / "cheeta-paper")
+        read_run(tmp_path / "cheeta-paper")
     with pytest.raises(UserError, match=r"no config\.toml"):
-        report.read_run(tmp_path / "empty")
+        read_run(tmp_path / "empty")
     with pytest.raises(UserError, match="holds runs"):
-        report.read_run(tmp_path)
+        read_run(tmp_path)
     with pytest.raises(UserError, match="at least one"):
-        report.read_runs([])
+        read_runs([])
     (tmp_path / "empty" / "config.toml").write_text("seed = 0\n")
     with pytest.raises(UserError, match="names no environment"):
-        report.read_run(tmp_path / "empty")
+        read_run(tmp_path / "empty")
 
 
-def two_environments(tmp_path: Path) -> list[report.RunSummary]:
+def two_environments(tmp_path: Path) -> list[RunSummary]:
     records = curve_of([1.0, 2.0, 3.0], 0) + curve_of([2.0, 2.0, 2.0], 1)
     cheetah = make_run(tmp_path / "cheetah", records, seeds=2)
     # A dollar would start a formula, and this one would not parse.
     hostile = make_run(tmp_path / "hostile", records, environment=HOSTILE, seeds=2)
-    return report.read_runs([cheetah, hostile])
+    return read_runs([cheetah, hostile])
 
 
 HOSTILE = '<script>alert("x")</script> | $\\frac{'
@@ -315,9 +318,9 @@ HOSTILE = '<script>alert("x")</script> | $\\frac{'
 def test_plot_writes_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     runs = two_environments(tmp_path)
-    written = report.plot(runs, tmp_path / "figures" / "v1.5")
+    written = plot(runs, tmp_path / "figures" / "v1.5")
     assert [path.name for path in written] == ["v1.5.png", "v1.5.svg"]
-    again = report.plot(runs, tmp_path / "again")
+    again = plot(runs, tmp_path / "again")
     assert [path.read_bytes() for path in written] == [path.read_bytes() for path in again]
 
 
@@ -327,31 +330,31 @@ def test_reference_matches_by_name_without_version(tmp_path: Path) -> None:
         f"{name}-v1,{step},{step},10,10" for name in ("Ant", "HalfCheetah") for step in (0, 10_000)
     ]
     csv.write_text("\n".join(["env,step,mean_return,std_return,seeds", *rows]))
-    run = report.read_run(make_run(tmp_path / "a", curve_of([1.0, 2.0])))
-    bare = report.plot([run], tmp_path / "bare")[1].read_text()
-    drawn = report.plot([run], tmp_path / "drawn", reference=csv, reference_label="authors")[1]
+    run = read_run(make_run(tmp_path / "a", curve_of([1.0, 2.0])))
+    bare = plot([run], tmp_path / "bare")[1].read_text()
+    drawn = plot([run], tmp_path / "drawn", reference=csv, reference_label="authors")[1]
     assert "stroke-dasharray" in drawn.read_text()
     assert "stroke-dasharray" not in bare
-    hopper = report.read_run(make_run(tmp_path / "b", curve_of([1.0]), environment="Hopper-v5"))
+    hopper = read_run(make_run(tmp_path / "b", curve_of([1.0]), environment="Hopper-v5"))
     with pytest.raises(UserError, match="no curve for Hopper-v5; it has Ant-v1, HalfCheetah-v1"):
-        report.plot([hopper], tmp_path / "no", reference=csv)
+        plot([hopper], tmp_path / "no", reference=csv)
     with pytest.raises(UserError, match="no hours"):
-        report.plot([run], tmp_path / "no", x="hours", reference=csv)
+        plot([run], tmp_path / "no", x="hours", reference=csv)
     csv.write_text("env,step\nAnt-v1,0\n")
     with pytest.raises(UserError, match="columns"):
-        report.plot([run], tmp_path / "no", reference=csv)
+        plot([run], tmp_path / "no", reference=csv)
 
 
 def test_hours_need_times(tmp_path: Path) -> None:
     times = [(0, 0), (60, 5000), (120, 10_000)]
     events = [{"time": time, "event": "progress", "step": step} for time, step in times]
-    run = report.read_run(make_run(tmp_path / "a", curve_of([1.0, 2.0]), events))
-    (curve,) = report.curves([run])
+    run = read_run(make_run(tmp_path / "a", curve_of([1.0, 2.0]), events))
+    (curve,) = curves([run])
     np.testing.assert_allclose(curve.x("hours"), [1 / 60, 2 / 60])
-    assert all(path.stat().st_size for path in report.plot([run], tmp_path / "c", x="hours"))
-    timeless = report.read_run(make_run(tmp_path / "b", curve_of([1.0])))
+    assert all(path.stat().st_size for path in plot([run], tmp_path / "c", x="hours"))
+    timeless = read_run(make_run(tmp_path / "b", curve_of([1.0])))
     with pytest.raises(UserError, match="no times"):
-        report.plot([timeless], tmp_path / "d", x="hours")
+        plot([timeless], tmp_path / "d", x="hours")
 
 
 class Page(HTMLParser):
@@ -399,7 +402,7 @@ def test_page_shows_training_and_differing_settings(tmp_path: Path) -> None:
     second = make_run(tmp_path / "second", curve_of([2.0]) + losses, batch_size=512)
     events = first / "events.jsonl"
     events.write_text('{"time": 1, "event": "warning", "message": "actions saturate"}\n')
-    markdown, _ = report.write_report(report.read_runs([first, second]), tmp_path / "out")
+    markdown, _ = report.write_report(read_runs([first, second]), tmp_path / "out")
     text = markdown.read_text()
     assert "256 (first); 512 (second)" in text
     assert "the last: actions saturate" in text
@@ -431,10 +434,10 @@ def test_missing_matplotlib_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             raise ImportError(name)
         return real(name, *rest)
 
-    run = report.read_run(make_run(tmp_path / "a", curve_of([1.0])))
+    run = read_run(make_run(tmp_path / "a", curve_of([1.0])))
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UserError, match=re.escape("pip install 'td3[plot]'")):
-        report.plot([run], tmp_path / "c")
+        plot([run], tmp_path / "c")
 
 
 def test_reading_imports_neither_torch_nor_matplotlib() -> None:

@@ -148,7 +148,8 @@ def module_of(path: Path) -> str:
     """The name of a module, or of the package that it belongs to."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     name = ".".join(parts).removesuffix("__init__").rstrip(".")
-    assert not name or name in ORDER or name.startswith(FREE), f"{name} has no place"
+    free = tuple(f"{package}." for package in FREE)
+    assert not name or name in ORDER or name.startswith(free), f"{name} has no place"
     return place_of(name)
 
 

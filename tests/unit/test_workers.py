@@ -3,8 +3,10 @@
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -194,6 +196,31 @@ def test_being_stopped_oneself_is_no_waiting(monkeypatch: pytest.MonkeyPatch) ->
         left.check()
     with pytest.raises(TimeoutError):
         left.check()
+
+
+def test_who_rings_is_waited_for_and_who_is_silent_is_not() -> None:
+    ours, theirs = (exchange.Channel(end) for end in socket.socketpair())
+
+    def ring_and_answer() -> None:
+        for _ in range(8):
+            time.sleep(0.1)
+            theirs.ring()
+        theirs.send(b"done")
+
+    helper = threading.Thread(target=ring_and_answer)
+    helper.start()
+    start = time.monotonic()
+    assert ours.receive(patience=0.5) == b"done"
+    assert time.monotonic() - start >= 0.8
+    helper.join()
+    start = time.monotonic()
+    with pytest.raises(TimeoutError):
+        ours.receive(patience=0.2)
+    assert 0.2 <= time.monotonic() - start < 2
+    theirs.end.close()
+    with pytest.raises(EOFError):
+        ours.receive(patience=0.2)
+    ours.end.close()
 
 
 @pytest.mark.parametrize("ordered", [True, False])

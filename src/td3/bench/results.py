@@ -53,9 +53,8 @@ networks earned untrained, 1 their mean over the last ten evaluations of a milli
 interval comes from resampling the seeds of each task by themselves."""
 
 ORIGINAL = """\
-What the settings do: the paper's own (`benchmarks/original.toml`: layers of 400 and 300 units,
-batches of 100, learning rates of 0.001, 1,000 random steps) instead of those of the authors' code
-today, which are drawn beside them."""
+What the settings do: here they are the paper's own (`benchmarks/original.toml`) instead of those of
+the authors' code today. The figure has both, as far as there are both, and the authors' curves."""
 
 WALKED = """\
 PyBullet's walkers, which the walk-throughs train, with their settings (`course`: training after
@@ -118,8 +117,10 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
     """Bring the page, its figures and, if it has room for them, the front page up to date; returns
     what was written."""
     authors = references / "td3_authors_curves.csv"
-    outcomes, walkers = read_paper(results, authors), read_walkers(results, references)
-    originals = read_outcomes(results / "original", authors)
+    outcomes, originals = (read_tasks(results / name, authors) for name in ("paper", "original"))
+    if not outcomes:
+        raise UserError(f"{results / 'paper'} holds no results; 'td3 bench paper' makes them.")
+    walkers = read_walkers(results, references)
     known = any(outcome.authors for outcome in outcomes)
     try:
         written = plot(
@@ -128,10 +129,11 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
         )  # fmt: skip
         if originals:
             tasks = {outcome.task for outcome in originals}
-            both = [*originals, *(outcome for outcome in outcomes if outcome.task in tasks)]
+            both = [*(outcome for outcome in outcomes if outcome.task in tasks), *originals]
+            known = any(outcome.authors for outcome in originals)
             written += plot(
                 [outcome.run for outcome in both], page.parent / "media" / "original",
-                reference=authors, reference_label=LABEL,
+                reference=authors if known else None, reference_label=LABEL,
             )  # fmt: skip
         if walkers:
             written += plot([walker.run for walker in walkers], page.parent / "media" / "walkers")
@@ -145,11 +147,9 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
     return written
 
 
-def read_paper(results: Path, authors: Path) -> list[Outcome]:
+def read_tasks(folder: Path, authors: Path) -> list[Outcome]:
     """The paper's tasks, in its order."""
-    outcomes = read_outcomes(results / "paper", authors)
-    if not outcomes:
-        raise UserError(f"{results / 'paper'} holds no results; 'td3 bench paper' makes them.")
+    outcomes = read_outcomes(folder, authors)
     ranks = {task: rank for rank, task in enumerate([*TASKS, *BEYOND])}
     return sorted(outcomes, key=lambda outcome: ranks.get(outcome.task, len(ranks)))
 
@@ -194,7 +194,7 @@ def made(
             EXPLAINED,
             "## Beside the authors",
             comparison(outcomes),
-            *([COMPARED] if comparable(outcomes) else ()),
+            *([COMPARED] if comparable([*outcomes, *originals]) else ()),
             *(settings if originals else ()),
             *(course if walkers else ()),
             "## Circumstances",

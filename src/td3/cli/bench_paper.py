@@ -118,7 +118,8 @@ def shown(plan: "Plan") -> Iterator[Callable[["Progress"], None]]:
 
 def row(plan: "Plan", task: str, progress: "Progress") -> dict[str, Any]:
     """What came of a task: its group's line in a report, its time, its best policy."""
-    from td3.report.page import read_run, table
+    from td3.report.page import table
+    from td3.report.summary import read_run
 
     stored = read_run(plan.result_of(task))
     found = {key: value for key, value in table([stored])[0].items() if value is not None}

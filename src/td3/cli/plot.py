@@ -9,7 +9,9 @@ import tyro
 from rich.console import Console
 
 from td3.errors import UserError
-from td3.report.page import plot, read_runs, summary_json
+from td3.report.page import summary_json
+from td3.report.plots import plot
+from td3.report.summary import read_runs
 
 
 @dataclass(frozen=True)

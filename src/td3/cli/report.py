@@ -8,7 +8,8 @@ import tyro
 from rich.console import Console
 
 from td3.errors import UserError
-from td3.report.page import read_runs, summary_json, write_report
+from td3.report.page import summary_json, write_report
+from td3.report.summary import read_runs
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ def run(arguments: Arguments) -> int:
 
 def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> None:
     """Say what came out and what can be done with it."""
-    from td3.report.page import read_run, summary_json
+    from td3.report.page import summary_json
+    from td3.report.summary import read_run
 
     if as_json:
         print(
@@ -111,7 +112,8 @@ Next:
 
 def ranking(folder: Path) -> list[str]:
     """The settings of a grid, best first, those that lost a seed last."""
-    from td3.report.page import read_run, table
+    from td3.report.page import table
+    from td3.report.summary import read_run
 
     rows = [row for row in table([read_run(folder)]) if row["kind"] == "group" and row["seeds"]]
     if len(rows) < 2:
@@ -131,7 +133,8 @@ def program() -> str:
 
 
 def present(folder: Path) -> None:
-    from td3.report.page import plot, read_run
+    from td3.report.plots import plot
+    from td3.report.summary import read_run
     from td3.video import film
 
     def curve() -> list[Path]:

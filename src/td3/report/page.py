@@ -10,22 +10,7 @@ from td3.report.curves import Curve, SeedLine, curves
 from td3.report.document import Block, Grid, Heading, Lines, Media, as_html, as_markdown
 from td3.report.intervals import mean_interval
 from td3.report.plots import plot, plot_training
-from td3.report.summary import Evaluations, Floats, Record, RunSummary, read_run, read_runs
-
-__all__ = [
-    "Curve",
-    "Evaluations",
-    "RunSummary",
-    "curves",
-    "plot",
-    "plot_training",
-    "read_run",
-    "read_runs",
-    "summary_json",
-    "table",
-    "to_markdown",
-    "write_report",
-]
+from td3.report.summary import Floats, Record, RunSummary
 
 COLUMNS = {
     "environment": "environment",

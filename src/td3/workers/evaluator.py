@@ -61,12 +61,12 @@ def serve(channel: Channel, facts: dict[str, Any]) -> None:
     while True:
         seeds, tensors = json.loads(channel.receive()), load(channel.receive())
         ring = ringing(channel, facts["ring_every"])
-        ring()
         try:
             found = play(facts["card"], tensors, seeds, facts["max_steps"], ring)
             answer = {"returns": found.returns.tolist(), "lengths": found.lengths.tolist()}
         except Exception as error:
             answer = {"failure": failure(error)}
+        channel.ring()  # the first, if it did not come to an action
         channel.send(json.dumps(answer).encode())
 
 
