@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from td3.cli import plot as plot_command
 from td3.cli import report as report_command
 from td3.errors import UserError
 from td3.report import page as report
+from td3.report import plots
 from td3.report.curves import curves
 from td3.report.plots import plot
 from td3.report.summary import RunSummary, read_run, read_runs
@@ -118,6 +120,25 @@ def test_other_settings_are_another_curve(tmp_path: Path) -> None:
     large = make_run(tmp_path / "large", curve_of([2.0]), batch_size=512)
     found = curves(read_runs([small, large]))
     assert [curve.label for curve in found] == ["paper, batch_size 256", "paper, batch_size 512"]
+
+
+def test_a_long_label_stays_within_the_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = "a recipe with a name as long as a sentence, or two of them, one after the other, " * 3
+    run = read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0, 2.0]), recipe=recipe))
+    seen = []
+
+    def measure(figure: Figure, out: Path) -> list[Path]:
+        figure.canvas.draw()
+        (legend,) = figure.legends
+        box = legend.get_window_extent()
+        seen.append((box.x0 >= 0, box.x1 <= figure.bbox.width, figure.axes[0].bbox.height > 150))
+        return [out]
+
+    monkeypatch.setattr(plots, "save_figure", measure)
+    plot([run], tmp_path / "out")
+    assert seen == [(True, True, True)]
 
 
 def make_grid(folder: Path, frozen: list[dict[str, Any]] | None = None) -> Path:

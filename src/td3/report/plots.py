@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ DASHES = ("-", "-.", ":")
 REFERENCE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
 INK = "#333333"
 FEW_POINTS = 4  # make no line; each is marked
+LETTER = 0.065  # inches that one takes in a legend
 STYLE: Any = {
     # A "$" in the name of an environment is a dollar, not a formula.
     "text.parse_math": False,
@@ -81,7 +83,8 @@ def plot(
     columns = 2 if len(environments) == 4 else min(len(environments), 3)
     rows = -(-len(environments) // columns)
     width, height = (6.0, 4.0) if len(environments) == 1 else (3.6 * columns, 2.7 * rows + 0.5)
-    height += 0.18 * max(0, len(styles) // _legend_columns(styles, width) - 2)
+    lines = sum(1 + _fitted(label, width).count("\n") for label in styles)
+    height += 0.18 * max(0, lines // _legend_columns(styles, width) - 2)
     with styled_figure(width, height) as figure:
         panels = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
         for panel, environment in zip(panels, environments, strict=False):
@@ -105,9 +108,14 @@ def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _legend_columns(names: Collection[str], width: float) -> int:
-    """How many entries fit side by side; a letter takes some 0.065 inches."""
-    longest = 0.065 * max(len(name) for name in names) + 1.3
+    """How many entries fit side by side."""
+    longest = LETTER * max(len(name) for name in names) + 1.3
     return max(1, min(len(names), 4, int(width / longest)))
+
+
+def _fitted(name: str, width: float) -> str:
+    """An entry in as many lines as it takes to fit into the figure."""
+    return textwrap.fill(name, int((width - 0.7) / LETTER))
 
 
 def _draw_panel(
@@ -190,10 +198,13 @@ def _legend_below(
     """One legend for all panels, below them, where it hides no data."""
     from matplotlib.lines import Line2D
 
+    width = figure.get_figwidth()
     legend = figure.legend(
-        handles=[Line2D([], [], **style, label=text) for text, style in entries.items()],
+        handles=[
+            Line2D([], [], **style, label=_fitted(text, width)) for text, style in entries.items()
+        ],
         loc="outside lower center",
-        ncols=_legend_columns(entries, figure.get_figwidth()),
+        ncols=_legend_columns(entries, width),
         title=title,
     )
     legend.get_title().set_color("#777777")
