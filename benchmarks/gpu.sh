@@ -79,7 +79,8 @@ paper() { # the paper's tasks, for TD3_MINUTES; again: on from there
 
 original() { # with the paper's own settings, where those of the authors' code today learn later
   timeout $((60 * ${TD3_MINUTES:-20})) "${td3[@]}" bench paper Hopper-v5 Walker2d-v5 \
-    --recipe benchmarks/original.toml --evaluation.every "${TD3_EVERY:-20000}" --runs runs/original --results "$folder/original" --json
+    --recipe benchmarks/original.toml --evaluation.every "${TD3_EVERY:-20000}" \
+    --runs runs/original --results "$folder/original" --json
 }
 
 course() { # PyBullet's walkers, with the walk-throughs' settings and with those of RL Baselines3 Zoo

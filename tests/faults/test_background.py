@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -106,8 +107,11 @@ def test_an_evaluator_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     with prepared(config, create(config, tmp_path / "run"), None) as training:
         training.evaluate()
         (link,) = training.evaluations.links  # type: ignore[attr-defined]
+        rescue = threading.Timer(20, link.process.kill)  # rather than to wait for ever
+        rescue.start()
         with pytest.raises(RunStopped) as caught:
             training.take_in()
+        rescue.cancel()
         assert link.process.wait(5) == -9
         said = "Evaluator 0 has not answered for 0.4 s; if a step may take that long, raise environ"
         assert str(caught.value).startswith(said)

@@ -121,22 +121,15 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
     if not outcomes:
         raise UserError(f"{results / 'paper'} holds no results; 'td3 bench paper' makes them.")
     walkers = read_walkers(results, references)
-    known = any(outcome.authors for outcome in outcomes)
+    media = page.parent / "media"
     try:
-        written = plot(
-            [outcome.run for outcome in outcomes], page.parent / "media" / "results",
-            reference=authors if known else None, reference_label=LABEL,
-        )  # fmt: skip
+        written = plot_beside(authors, outcomes, media / "results")
         if originals:
             tasks = {outcome.task for outcome in originals}
             both = [*(outcome for outcome in outcomes if outcome.task in tasks), *originals]
-            known = any(outcome.authors for outcome in originals)
-            written += plot(
-                [outcome.run for outcome in both], page.parent / "media" / "original",
-                reference=authors if known else None, reference_label=LABEL,
-            )  # fmt: skip
+            written += plot_beside(authors, both, media / "original")
         if walkers:
-            written += plot([walker.run for walker in walkers], page.parent / "media" / "walkers")
+            written += plot([walker.run for walker in walkers], media / "walkers")
         renew(page, "Results", made(outcomes, originals, walkers))
         written.insert(0, page)
         if front and front.is_file() and BEGIN in front.read_text(encoding="utf-8"):
@@ -145,6 +138,13 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
     except OSError as error:
         raise UserError(f"Cannot write {error.filename or page}: {error.strerror}.") from error
     return written
+
+
+def plot_beside(authors: Path, outcomes: Sequence[Outcome], out: Path) -> list[Path]:
+    """Our curves, and the authors' if they published any of these tasks."""
+    reference = authors if any(outcome.authors for outcome in outcomes) else None
+    runs = [outcome.run for outcome in outcomes]
+    return plot(runs, out, reference=reference, reference_label=LABEL)
 
 
 def read_tasks(folder: Path, authors: Path) -> list[Outcome]:
