@@ -15,6 +15,14 @@ import pytest
 
 from td3 import pretrained
 from td3.bench import paper
+from td3.bench.outcomes import (
+    WALKERS,
+    elapsed,
+    improvement,
+    read_tasks,
+    read_walkers,
+    score,
+)
 from td3.bench.pages import BEGIN, END, renewed
 from td3.bench.paper import (
     TEST_SEED,
@@ -27,18 +35,7 @@ from td3.bench.paper import (
     planned,
     train_tasks,
 )
-from td3.bench.results import (
-    WALKERS,
-    difference,
-    improvement,
-    made,
-    made_in_short,
-    read_tasks,
-    read_walkers,
-    returns_row,
-    score,
-    write_results,
-)
+from td3.bench.results import difference, made, made_in_short, returns_row, write_results
 from td3.bench.stored import COLUMNS, store_run
 from td3.cli import main
 from td3.errors import RunBusy, UserError
@@ -476,7 +473,8 @@ def test_the_page_has_the_known_answers(tmp_path: Path) -> None:
     assert "| InvertedPendulum-v5 | 18 (" in text
     assert "|  | 1.02 (1.02 to 1.02) |" in text  # no probability at a ceiling
     assert "| **together** |  | 0.75 (" in text
-    assert "The paper's tasks took 3 min 0 s together, side by side 1 min 0 s from" in text
+    beside = "1 min 0 s, some beside each other (3 min 0 s added up)."
+    assert f"3 of the 7 tasks of the paper took {beside}" in text
 
 
 def test_what_is_missing_is_said_to_be_unknown(tmp_path: Path) -> None:
@@ -492,7 +490,32 @@ def test_what_is_missing_is_said_to_be_unknown(tmp_path: Path) -> None:
     assert "every ?, ? episodes | unknown |" in made(outcomes)
     (folder / "events.jsonl").write_text('{"event": "start", "step": 0}\n')
     (outcome,) = read_tasks(tmp_path / "paper", REFERENCES / "td3_authors_curves.csv")
-    assert "The paper's tasks took 0 s together." in made([outcome])
+    assert "1 of the 7 tasks of the paper took 0 s." in made([outcome])
+
+
+def test_time_between_a_stop_and_a_resume_does_not_count_and_time_beside_counts_once(
+    tmp_path: Path,
+) -> None:
+    tasks = {
+        "Ant-v5": [
+            (0, "start"),
+            (60, "stop"),
+            (500, "warning"),
+            (1000, "resume"),
+            (1030, "finish"),
+        ],
+        "Hopper-v5": [(50, "start"), (70, "finish")],
+        "Swimmer-v5": [(1010, "start"), (1050, "finish")],
+    }  # fmt: skip
+    for task, events in tasks.items():
+        pretended(tmp_path / "paper", task, [[0.0, 1.0], [0.0, 2.0]])
+        lines = [{"time": time, "event": event, "step": 0} for time, event in events]
+        stored = tmp_path / "paper" / task / "events.jsonl"
+        stored.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    outcomes = read_tasks(tmp_path / "paper", REFERENCES / "td3_authors_curves.csv")
+    assert elapsed(outcomes) == 70 + 50
+    both = "1 min 40 s, some beside each other (1 min 50 s added up); with the others 2 min 0 s."
+    assert f"2 of the 7 tasks of the paper took {both}" in made(outcomes)
 
 
 def test_evaluations_are_compared_at_the_same_steps(tmp_path: Path) -> None:

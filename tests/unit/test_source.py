@@ -128,7 +128,8 @@ LAYERS = """
     report report.intervals report.reference report.summary report.curves report.plots
     report.document report.page video pretrained
     bench bench.measure bench.environments bench.images bench.scaling bench.scaling_plot bench.pages
-    bench.performance bench.stored bench.paper bench.results bench.peers
+    bench.performance bench.stored bench.paper bench.outcomes bench.results
+    bench.peers
     doctor doctor.rehearsal doctor.inspection doctor.diagnosis
     cli
     __main__
@@ -180,7 +181,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_every_module_has_its_place_in_the_layers() -> None:
     found = {module_of(path) for path in sources(PACKAGE)}
     assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 71
+    assert len(found) == len(LAYERS.split()) == 72
     assert all((PACKAGE / name.replace(".", "/") / "__init__.py").is_file() for name in FREE)
 
 

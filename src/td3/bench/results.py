@@ -6,35 +6,32 @@ bullet (with those of RL Baselines3 Zoo).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
+from td3.bench.outcomes import (
+    Outcome,
+    comparable,
+    elapsed,
+    improvement,
+    read_tasks,
+    read_walkers,
+    score,
+)
 from td3.bench.pages import BEGIN, number, renew, table
-from td3.bench.paper import BEYOND, TASKS
+from td3.bench.paper import TASKS
 from td3.errors import UserError
-from td3.report.curves import Curve, curves
 from td3.report.intervals import (
-    RESAMPLES,
-    Floats,
     bootstrap,
     difference_interval,
     interquartile_mean,
     mean_interval,
-    probability_of_improvement,
 )
 from td3.report.page import duration
 from td3.report.plots import plot
-from td3.report.reference import Reference, matching, read_reference, unversioned
-from td3.report.summary import RunSummary, read_run
+from td3.report.summary import RunSummary
 
-LAST = 10  # evaluations
 LABEL = "TD3 authors, version 1 of the tasks"
-WALKERS = ("course", "bullet")  # recipes, and folders of results
-# Most seeds reach the highest return there is: no normal distribution.
-CEILING = ("InvertedPendulum", "InvertedDoublePendulum")
 
 EXPLAINED = """\
 Returns are means over the episodes of an evaluation without noise; ± is the standard deviation over
@@ -60,57 +57,6 @@ WALKED = """\
 PyBullet's walkers, which the walk-throughs train, with their settings (`course`: training after
 each episode) and with those of RL Baselines3 Zoo (`bullet`). Beside them the figures that
 Stable-Baselines3's documentation gives for a million steps of three seeds."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """One task: ours, and the authors' if they published it."""
-
-    run: RunSummary
-    curve: Curve
-    published: Reference | None
-
-    @property
-    def task(self) -> str:
-        return self.run.environment
-
-    @property
-    def window(self) -> Floats:
-        """The last ten evaluations of each seed, seeds × evaluations; before training none."""
-        trained = self.curve.steps > 0
-        return np.asarray(self.curve.values[:, trained][:, -LAST:])
-
-    @property
-    def last(self) -> Floats:
-        """The mean of each seed's last ten evaluations."""
-        return np.asarray(self.window.mean(axis=1))
-
-    @property
-    def authors(self) -> Reference | None:
-        """Over as many steps as ours; None: there are none."""
-        if self.published is None:
-            return None
-        same = self.published.until(float(self.curve.steps[-1]))
-        return same if len(same.steps) else None
-
-    @property
-    def authors_window(self) -> Reference | None:
-        """At the steps of our last ten evaluations; None: they did not evaluate there."""
-        if self.published is None:
-            return None
-        trained = self.curve.steps[self.curve.steps > 0][-LAST:]
-        same = self.published.at(trained)
-        return same if len(same.steps) == len(trained) else None
-
-    def score(self, returns: Floats | float) -> Floats:
-        """0: what the authors' networks earned untrained; 1: in the end, over their last ten."""
-        assert self.published is not None
-        start, end = self.published.mean[0], self.published.mean[-LAST:].mean()
-        return np.asarray((np.asarray(returns) - start) / (end - start))
-
-    @property
-    def at_a_ceiling(self) -> bool:
-        return unversioned(self.task) in CEILING
 
 
 def write_results(results: Path, references: Path, page: Path, front: Path | None) -> list[Path]:
@@ -147,34 +93,6 @@ def plot_beside(authors: Path, outcomes: Sequence[Outcome], out: Path) -> list[P
     return plot(runs, out, reference=reference, reference_label=LABEL)
 
 
-def read_tasks(folder: Path, authors: Path) -> list[Outcome]:
-    """The paper's tasks, in its order."""
-    outcomes = read_outcomes(folder, authors)
-    ranks = {task: rank for rank, task in enumerate([*TASKS, *BEYOND])}
-    return sorted(outcomes, key=lambda outcome: ranks.get(outcome.task, len(ranks)))
-
-
-def read_walkers(results: Path, references: Path) -> list[Outcome]:
-    """The course's tasks, those with the walk-throughs' settings first."""
-    published = references / "pybullet.csv"
-    return [walker for name in WALKERS for walker in read_outcomes(results / name, published)]
-
-
-def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
-    """The stored runs, by name."""
-    found = sorted(path.parent for path in folder.glob("*/config.toml"))
-    known = read_reference(reference)
-    outcomes = []
-    for path in found:
-        run = read_run(path)
-        shown = curves([run])
-        if len(shown) != 1:
-            raise UserError(f"{path} is a grid; here each run is one setting with several seeds.")
-        if (shown[0].steps > 0).any():
-            outcomes.append(Outcome(run, shown[0], matching(known, run.environment)))
-    return outcomes
-
-
 def made(
     outcomes: Sequence[Outcome], originals: Sequence[Outcome] = (), walkers: Sequence[Outcome] = ()
 ) -> str:
@@ -199,7 +117,7 @@ def made(
             *(course if walkers else ()),
             "## Circumstances",
             circumstances([*outcomes, *originals, *walkers]),
-            f"The paper's tasks took {together(outcomes)}.",
+            together(outcomes),
         ]
     )
 
@@ -280,12 +198,6 @@ def returns_row(outcome: Outcome) -> Row:
     )
 
 
-def comparable(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Those with several seeds of ours, and curves of the authors at the same steps."""
-    several = [outcome for outcome in outcomes if len(outcome.curve.values) > 1]
-    return [outcome for outcome in several if outcome.authors_window]
-
-
 def comparison(outcomes: Sequence[Outcome]) -> str:
     shared = comparable(outcomes)
     if not shared:
@@ -309,34 +221,6 @@ def difference(outcome: Outcome) -> str:
     low, high = difference_interval(outcome.last, mean, std, theirs.seeds)
     verdict = "below" if high < 0 else "above" if low > 0 else "no difference shown"
     return f"{number(float(outcome.last.mean()) - mean)} ({interval(low, high)}): {verdict}"
-
-
-def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
-    """Mean over tasks and evaluations, with an interval that knows of both sides' few seeds."""
-    stream = np.random.default_rng(0)
-    found = []
-    for _ in range(RESAMPLES):
-        chances = []
-        for outcome in outcomes:
-            theirs, ours = outcome.authors_window, outcome.window
-            assert theirs is not None
-            chosen = ours[stream.integers(len(ours), size=len(ours))]
-            drawn = stream.normal(theirs.mean, theirs.std, (theirs.seeds, len(theirs.steps)))
-            pairs = zip(chosen.T, drawn.T, strict=True)
-            chances.append(np.mean([probability_of_improvement(*pair) for pair in pairs]))
-        found.append(np.mean(chances))
-    low, high = np.percentile(found, [2.5, 97.5])
-    return float(np.mean(found)), float(low), float(high)
-
-
-def score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
-    """The interquartile mean over all seeds of all tasks, each task resampled by itself."""
-    scores = [outcome.score(outcome.last) for outcome in outcomes]
-
-    def middle(groups: Sequence[Floats]) -> float:
-        return interquartile_mean(np.concatenate(groups))
-
-    return middle(scores), *bootstrap(middle, scores)
 
 
 def circumstances(outcomes: Sequence[Outcome]) -> str:
@@ -363,15 +247,13 @@ def circumstances(outcomes: Sequence[Outcome]) -> str:
 
 
 def together(outcomes: Sequence[Outcome]) -> str:
-    """All times added up; also from the first start to the last event, if side by side."""
-    total = duration(sum(outcome.run.wall_seconds or 0 for outcome in outcomes))
-    times = [[event.get("time") for event in outcome.run.events] for outcome in outcomes]
-    known = [[time for time in own if isinstance(time, float)] for own in times]
-    spans = [(min(own), max(own)) for own in known if own]
-    worked = sum(end - start for start, end in spans)
-    span = max((end for _, end in spans), default=0) - min((s for s, _ in spans), default=0)
-    aside = f", side by side {duration(span)} from the first start on" if span < worked else ""
-    return f"{total} together{aside}"
+    """How long the paper's tasks took; those beside each other count once."""
+    own = [outcome for outcome in outcomes if outcome.task in TASKS]
+    told, added = elapsed(own), sum(outcome.run.wall_seconds or 0 for outcome in own)
+    aside = f", some beside each other ({duration(added)} added up)" if added > told + 1 else ""
+    which = "All" if len(own) == len(TASKS) else f"{len(own)} of the"
+    more = f"; with the others {duration(elapsed(outcomes))}" if len(own) < len(outcomes) else ""
+    return f"{which} {len(TASKS)} tasks of the paper took {duration(told)}{aside}{more}."
 
 
 def took(run: RunSummary) -> str:

@@ -105,6 +105,21 @@ class RunSummary:
         steps, values = zip(*points, strict=True) if points else ((), ())
         return np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64)
 
+    @property
+    def stretches(self) -> list[tuple[float, float]]:
+        """When it was at work: from each start or resume to the last event before the next."""
+        found: list[tuple[float, float]] = []
+        for event in self.events:
+            now = _number(event.get("time"))
+            if now is None or event.get("event") == "warning":
+                continue
+            if not found or event.get("event") in ("start", "resume"):
+                found.append((now, now))
+            else:
+                start, end = found[-1]
+                found[-1] = start, max(end, now)
+        return found
+
     def _clock(self) -> list[tuple[float, float]]:
         """(step, seconds at work) of each event; the time between a kill and a resume is not work.
 

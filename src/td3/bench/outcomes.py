@@ -1,0 +1,147 @@
+"""What stored runs earned, beside what others published, and how sure that is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from td3.bench.paper import BEYOND, TASKS
+from td3.errors import UserError
+from td3.report.curves import Curve, curves
+from td3.report.intervals import (
+    RESAMPLES,
+    Floats,
+    bootstrap,
+    interquartile_mean,
+    probability_of_improvement,
+)
+from td3.report.reference import Reference, matching, read_reference, unversioned
+from td3.report.summary import RunSummary, read_run
+
+LAST = 10  # evaluations
+WALKERS = ("course", "bullet")  # recipes, and folders of results
+# Most seeds reach the highest return there is: no normal distribution.
+CEILING = ("InvertedPendulum", "InvertedDoublePendulum")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One task: ours, and the authors' if they published it."""
+
+    run: RunSummary
+    curve: Curve
+    published: Reference | None
+
+    @property
+    def task(self) -> str:
+        return self.run.environment
+
+    @property
+    def window(self) -> Floats:
+        """The last ten evaluations of each seed, seeds × evaluations; before training none."""
+        trained = self.curve.steps > 0
+        return np.asarray(self.curve.values[:, trained][:, -LAST:])
+
+    @property
+    def last(self) -> Floats:
+        """The mean of each seed's last ten evaluations."""
+        return np.asarray(self.window.mean(axis=1))
+
+    @property
+    def authors(self) -> Reference | None:
+        """Over as many steps as ours; None: there are none."""
+        if self.published is None:
+            return None
+        same = self.published.until(float(self.curve.steps[-1]))
+        return same if len(same.steps) else None
+
+    @property
+    def authors_window(self) -> Reference | None:
+        """At the steps of our last ten evaluations; None: they did not evaluate there."""
+        if self.published is None:
+            return None
+        trained = self.curve.steps[self.curve.steps > 0][-LAST:]
+        same = self.published.at(trained)
+        return same if len(same.steps) == len(trained) else None
+
+    def score(self, returns: Floats | float) -> Floats:
+        """0: what the authors' networks earned untrained; 1: in the end, over their last ten."""
+        assert self.published is not None
+        start, end = self.published.mean[0], self.published.mean[-LAST:].mean()
+        return np.asarray((np.asarray(returns) - start) / (end - start))
+
+    @property
+    def at_a_ceiling(self) -> bool:
+        return unversioned(self.task) in CEILING
+
+
+def read_tasks(folder: Path, authors: Path) -> list[Outcome]:
+    """The paper's tasks, in its order."""
+    outcomes = read_outcomes(folder, authors)
+    ranks = {task: rank for rank, task in enumerate([*TASKS, *BEYOND])}
+    return sorted(outcomes, key=lambda outcome: ranks.get(outcome.task, len(ranks)))
+
+
+def read_walkers(results: Path, references: Path) -> list[Outcome]:
+    """The course's tasks, those with the walk-throughs' settings first."""
+    published = references / "pybullet.csv"
+    return [walker for name in WALKERS for walker in read_outcomes(results / name, published)]
+
+
+def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
+    """The stored runs, by name."""
+    found = sorted(path.parent for path in folder.glob("*/config.toml"))
+    known = read_reference(reference)
+    outcomes = []
+    for path in found:
+        run = read_run(path)
+        shown = curves([run])
+        if len(shown) != 1:
+            raise UserError(f"{path} is a grid; here each run is one setting with several seeds.")
+        if (shown[0].steps > 0).any():
+            outcomes.append(Outcome(run, shown[0], matching(known, run.environment)))
+    return outcomes
+
+
+def comparable(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Those with several seeds of ours, and curves of the authors at the same steps."""
+    several = [outcome for outcome in outcomes if len(outcome.curve.values) > 1]
+    return [outcome for outcome in several if outcome.authors_window]
+
+
+def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
+    """Mean over tasks and evaluations, with an interval that knows of both sides' few seeds."""
+    stream = np.random.default_rng(0)
+    found = []
+    for _ in range(RESAMPLES):
+        chances = []
+        for outcome in outcomes:
+            theirs, ours = outcome.authors_window, outcome.window
+            assert theirs is not None
+            chosen = ours[stream.integers(len(ours), size=len(ours))]
+            drawn = stream.normal(theirs.mean, theirs.std, (theirs.seeds, len(theirs.steps)))
+            pairs = zip(chosen.T, drawn.T, strict=True)
+            chances.append(np.mean([probability_of_improvement(*pair) for pair in pairs]))
+        found.append(np.mean(chances))
+    low, high = np.percentile(found, [2.5, 97.5])
+    return float(np.mean(found)), float(low), float(high)
+
+
+def score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
+    """The interquartile mean over all seeds of all tasks, each task resampled by itself."""
+    scores = [outcome.score(outcome.last) for outcome in outcomes]
+
+    def middle(groups: Sequence[Floats]) -> float:
+        return interquartile_mean(np.concatenate(groups))
+
+    return middle(scores), *bootstrap(middle, scores)
+
+
+def elapsed(outcomes: Sequence[Outcome]) -> float:
+    """Seconds in which at least one of them was trained."""
+    seconds, until = 0.0, -np.inf
+    for start, end in sorted(span for outcome in outcomes for span in outcome.run.stretches):
+        seconds += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return seconds
