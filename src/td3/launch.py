@@ -13,7 +13,6 @@ import torch
 from td3 import run as runs
 from td3.checks import check
 from td3.config import Config, from_dict, load_recipe
-from td3.cores import usable_cores
 from td3.environments import Environment, Task, versioned
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import remove
@@ -125,19 +124,18 @@ def with_threads(config: Config, task: Task) -> Config:
     if config.threads:
         return config
     threads = 1
-    if config.device == "cpu" and has_images(task.layout):
-        threads = usable_cores()  # convolutions are large
-    elif config.device == "cpu":
-        from td3.accelerate.threads import fastest_threads
+    if config.device == "cpu":
+        from td3.accelerate.threads import fastest_threads, fastest_threads_for_images
 
-        agent = config.agent
-        threads = fastest_threads(
-            task.state_dim,
-            task.action_dim,
-            agent.hidden_sizes,
-            agent.batch_size,
-            len(config.agent_seeds),
-        )
+        agent, agents = config.agent, len(config.agent_seeds)
+        if has_images(task.layout):
+            threads = fastest_threads_for_images(
+                task.layout, agent.channels, agent.features, agent.batch_size, agents
+            )
+        else:
+            threads = fastest_threads(
+                task.state_dim, task.action_dim, agent.hidden_sizes, agent.batch_size, agents
+            )
     return dataclasses.replace(config, threads=threads)
 
 

@@ -144,17 +144,20 @@ def test_more_threads_must_earn_their_place(
 ) -> None:
     before = torch.get_num_threads()
     monkeypatch.setattr(threads, "usable_cores", lambda: max(seconds))
-    monkeypatch.setattr(threads, "seconds_per_update", lambda updating, threads: seconds[threads])
+    monkeypatch.setattr(threads, "seconds_of", lambda work, threads: seconds[threads])
     choose = partial(threads.fastest_threads, 17, 6, agents=1)
     assert choose(hidden_sizes=(256, 256), batch_size=256) == chosen
     assert choose(hidden_sizes=(32, 32), batch_size=64) == 1
+    images = {"stack": 2, "of": {"image": [16, 16]}}
+    assert threads.fastest_threads_for_images(images, (4,), 8, 16, agents=2) == chosen
     assert torch.get_num_threads() == before
 
 
 def test_an_update_is_measured_with_the_threads_asked_for() -> None:
     before = torch.get_num_threads()
     try:
-        assert 0 < threads.seconds_per_update(threads.example(3, 2, (8,), 4, 2), threads=1) < 10
+        updating = threads.example(3, 2, (8,), 4, 2)
+        assert 0 < threads.seconds_of(partial(updating, 2), threads=1) < 10
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)

@@ -2,6 +2,8 @@
 
 import statistics
 import time
+from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -9,31 +11,49 @@ from td3.accelerate.planned import PlannedUpdates
 from td3.accelerate.products import update_products
 from td3.agent import TD3
 from td3.cores import usable_cores
+from td3.encoder import Encoder
 from td3.metrics import Interval
+from td3.observations import Layout, layout_size
 from td3.replay import ReplayBuffer
 
 WORTH_SHARING = 30e6  # floating-point operations in an update; below, threads wait for each other
 GAIN = 1.2  # how much faster more threads must be to be taken, so that chance does not choose
 SECONDS = 0.1  # for each count
+IMAGES = 128  # of a batch, that are enough to tell
 
 
 def fastest_threads(
     state_dim: int, action_dim: int, hidden_sizes: tuple[int, ...], batch_size: int, agents: int
 ) -> int:
-    """1, 2, 4, … or all usable cores: as many as still make an update clearly faster."""
+    """As many as still make an update clearly faster."""
     products = update_products(state_dim, action_dim, hidden_sizes, batch_size, agents)
-    cores = usable_cores()
-    if cores == 1 or products.flop_per_update(policy_freq=2) < WORTH_SHARING:
+    if usable_cores() == 1 or products.flop_per_update(policy_freq=2) < WORTH_SHARING:
         return 1
     updating = example(state_dim, action_dim, hidden_sizes, batch_size, agents)
+    return fastest(partial(updating, 2))  # one of them delayed
+
+
+def fastest_threads_for_images(
+    layout: Layout, channels: tuple[int, ...], features: int, batch_size: int, agents: int
+) -> int:
+    """As many as still make the encoder, which takes most of the time, clearly faster."""
+    if usable_cores() == 1:
+        return 1
+    encoder = Encoder(layout, channels, features, agents=agents)
+    states = torch.zeros(agents, min(batch_size, IMAGES), layout_size(layout))
+    return fastest(lambda: encoder(states).sum().backward())
+
+
+def fastest(work: Callable[[], None]) -> int:
+    """1, 2, 4, … or all usable cores, as long as more are clearly faster."""
     before = torch.get_num_threads()
     try:
-        chosen, fastest = 1, seconds_per_update(updating, threads=1)
-        for threads in counts_up_to(cores):
-            taken = seconds_per_update(updating, threads)
-            if taken * GAIN > fastest:
+        chosen, least = 1, seconds_of(work, threads=1)
+        for threads in counts_up_to(usable_cores()):
+            taken = seconds_of(work, threads)
+            if taken * GAIN > least:
                 break
-            chosen, fastest = threads, taken
+            chosen, least = threads, taken
     finally:
         torch.set_num_threads(before)
     return chosen
@@ -54,19 +74,19 @@ def example(
     return PlannedUpdates(agent, ring, Interval(agents, agent.device), numbers)
 
 
-def seconds_per_update(updating: PlannedUpdates, threads: int) -> float:
-    """The median over pairs of updates, one of each delayed.
+def seconds_of(work: Callable[[], None], threads: int) -> float:
+    """The median over several times.
 
     Not the least: where others use the cores too, threads wait for each other, and that counts.
     """
     torch.set_num_threads(threads)
-    updating(2)
+    work()
     taken: list[float] = []
     end = time.perf_counter() + SECONDS
     while not taken or time.perf_counter() < end:
         start = time.perf_counter()
-        updating(2)
-        taken.append((time.perf_counter() - start) / 2)
+        work()
+        taken.append(time.perf_counter() - start)
     return statistics.median(taken)
 
 
