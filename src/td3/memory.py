@@ -1,6 +1,7 @@
 """Whether the replay rings fit, said before training starts."""
 
 import itertools
+import shutil
 from pathlib import Path
 
 from td3.config import Config
@@ -108,6 +109,24 @@ def check_memory(
         f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of memory "
         f"are free; use {smaller}fewer agents."
     )
+
+
+def check_disk(
+    config: Config, state_dim: int, action_dim: int, place: str, folder: Path, layout: Layout
+) -> None:
+    """Refuse a run whose checkpoints, and ring if it lies there, will not fit on the disk."""
+    rings = ring_bytes(config, state_dim, action_dim, layout)
+    kept = sum(file.stat().st_size for file in (folder / "replay").glob("*"))
+    saved = int(rings * min(1.0, config.loop.steps / config.loop.replay_size))
+    needed = max(0, saved - kept) + (image_bytes(config, layout) if place == "disk" else 0)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        ring = "The replay ring and its copy in checkpoints need"
+        what = ring if place == "disk" else "Checkpoints, which keep the replay ring, will need"
+        raise UserError(
+            f"{what} {gigabytes(needed)} on disk, where {gigabytes(free)} are free; use a smaller "
+            "--loop.replay-size, or another disk (--run)."
+        )
 
 
 def device_bytes(device: str) -> int:

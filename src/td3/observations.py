@@ -19,9 +19,10 @@ Layout = dict[str, Any]
 
 SMALLEST_SIDE = 16  # of an array of floats that is taken for an image
 IMAGE_BOUNDS = ((0, 1), (-1, 1), (0, 255))  # of such an array
+ROUNDING = 1e-3  # share of its range by which a pixel may lie outside of it
 
 
-def observation_layout(space: spaces.Space[Any], env_id: str) -> Layout:
+def observation_layout(space: spaces.Space[Any], env_id: str, within: str = "") -> Layout:
     """How to lay an observation out as one flat vector, or why that cannot be."""
     match space:
         case spaces.Box() if is_image(space):
@@ -30,25 +31,49 @@ def observation_layout(space: spaces.Space[Any], env_id: str) -> Layout:
             return {"box": list(shape)}
         case spaces.Discrete():
             return {"discrete": int(space.n), "start": int(space.start)}
+        case spaces.MultiDiscrete():
+            return {"discretes": space.nvec.tolist(), "starts": space.start.tolist()}
         case spaces.MultiBinary():
             return {"box": list(np.zeros(space.n).shape)}
         case spaces.Dict() if all(isinstance(key, str) for key in space):
-            return {"dict": {k: observation_layout(s, env_id) for k, s in space.items()}}
+            inside = {key: f" in {key!r}{within}" for key in space}
+            parts = {k: observation_layout(s, env_id, inside[k]) for k, s in space.items()}
+            return {"dict": parts}
         case spaces.Tuple():
-            return {"tuple": [observation_layout(s, env_id) for s in space]}
+            places = [f" in part {number}{within}" for number in range(len(space))]
+            pairs = zip(space, places, strict=True)
+            return {"tuple": [observation_layout(s, env_id, place) for s, place in pairs]}
     raise UserError(
-        f"td3 cannot turn the observations of {env_id} ({describe(space)}) into numbers; "
-        "wrap it with gymnasium.wrappers.TransformObservation to give a Box."
+        f"td3 cannot turn the observations of {env_id} ({describe(space)}{within}) into numbers; "
+        "wrap it with gymnasium.wrappers.TransformObservation to give a Box with numbers."
     )
 
 
 def is_image(space: spaces.Box) -> bool:
     """Bytes in two dimensions or more, or a large enough array of floats bounded as images are."""
+    if 0 in space.shape:
+        return False
     if space.dtype == np.uint8:
         return sum(side > 1 for side in space.shape) >= 2
-    sides = sorted(space.shape, reverse=True)
-    large = len(sides) in (2, 3) and sides[1] >= SMALLEST_SIDE
+    large = len(space.shape) in (2, 3) and as_large_as_images(space.shape)
     return large and np.issubdtype(space.dtype, np.floating) and bounds_of(space) in IMAGE_BOUNDS
+
+
+def as_large_as_images(shape: Sequence[int]) -> bool:
+    """Whether two of its sides are long."""
+    return len(shape) > 1 and sorted(shape)[-2] >= SMALLEST_SIDE
+
+
+def flattened_images(space: spaces.Space[Any]) -> list[tuple[int, ...]]:
+    """Shapes of what is taken for numbers, but may be meant as an image."""
+    match space:
+        case spaces.Box(shape=shape) if as_large_as_images(shape) and not is_image(space):
+            return [shape]
+        case spaces.Dict():
+            return [shape for part in space.values() for shape in flattened_images(part)]
+        case spaces.Tuple():
+            return [shape for part in space for shape in flattened_images(part)]
+    return []
 
 
 def bounds_of(space: spaces.Box) -> tuple[float, float] | None:
@@ -71,10 +96,16 @@ def image_layout(space: spaces.Box, env_id: str) -> Layout:
 
 
 def channel_axis(image: Sequence[int]) -> int | None:
-    """Which side of an image is its channels: the shorter of first and last; None: it is grey."""
+    """Which side of an image is its channels; None: it is grey.
+
+    Beside two equal sides the third; otherwise the shorter of first and last.
+    """
     if len(image) != 3:
         return None
-    return 2 if image[2] <= image[0] else 0
+    first, middle, last = image
+    if middle in (first, last) and first != last:
+        return 2 if middle == first else 0
+    return 2 if last <= first else 0
 
 
 def channels_first(image: tuple[int, ...]) -> tuple[int, ...]:
@@ -101,7 +132,8 @@ def layout_bounds(layout: Layout, space: spaces.Space[Any]) -> tuple[Observation
         case _:
             size, most = layout_size(layout), 255 if "image" in layout else 1
             return np.zeros(size, dtype=np.float32), np.full(size, most, dtype=np.float32)
-    lows, highs = zip(*both, strict=True)
+    empty = np.zeros(0, dtype=np.float32)
+    lows, highs = zip((empty, empty), *both, strict=True)
     return np.concatenate(lows), np.concatenate(highs)
 
 
@@ -127,8 +159,14 @@ def flatten(layout: Layout, observation: Any) -> Observation:
             one_hot = np.zeros(count, dtype=np.float32)
             one_hot[position] = 1
             return one_hot
+        case {"discretes": counts, "starts": starts}:
+            several = (np.ravel(numbers) for numbers in (counts, starts, observation))
+            parts = [
+                flatten({"discrete": count, "start": start}, value)
+                for count, start, value in zip(*several, strict=True)
+            ]
         case {"stack": count, "of": single}:
-            parts = [flatten(single, one_of(single, observation, k)) for k in range(count)]
+            parts = [flatten(single, one_of(single, observation, k, count)) for k in range(count)]
         case {"dict": known}:
             parts = [flatten(part, observation[key]) for key, part in known.items()]
         case _:
@@ -145,9 +183,12 @@ def pixels(layout: Layout, image: NDArray[Any]) -> Observation:
         return array
     if not np.isfinite(array).all():
         return array  # to be found and named
-    if array.min() < low or array.max() > high:
+    outside = max(low - array.min(), array.max() - high)
+    if outside > ROUNDING * (high - low):
         seen = f"{array.min():g} to {array.max():g}"
         raise ValueError(f"an image of {seen} instead of {low:g} to {high:g}")
+    if outside > 0:
+        array = array.clip(low, high)
     whole: Observation = np.rint((array - low) * (255 / (high - low)), dtype=np.float32)
     return whole
 
@@ -158,14 +199,16 @@ def checked_shape(array: NDArray[Any], shape: list[int]) -> NDArray[Any]:
     return array
 
 
-def one_of(layout: Layout, observation: Any, index: int) -> Any:
-    """One of the observations that Gymnasium has stacked: it stacks every part by itself."""
+def one_of(layout: Layout, observation: Any, index: int, count: int) -> Any:
+    """One of `count` observations that Gymnasium has stacked: it stacks every part by itself."""
     match layout:
         case {"dict": known}:
-            return {key: one_of(part, observation[key], index) for key, part in known.items()}
+            return {k: one_of(part, observation[k], index, count) for k, part in known.items()}
         case {"tuple": known}:
             pairs = zip(known, observation, strict=True)
-            return tuple(one_of(part, value, index) for part, value in pairs)
+            return tuple(one_of(part, value, index, count) for part, value in pairs)
+    if np.shape(observation)[:1] != (count,):
+        raise ValueError(f"shape {np.shape(observation)} instead of {count} stacked, newest last")
     return observation[index]
 
 
@@ -176,6 +219,8 @@ def layout_size(layout: Layout) -> int:
             return int(np.prod(shape, dtype=int))
         case {"discrete": count}:
             return int(count)
+        case {"discretes": counts}:
+            return int(np.sum(counts))
         case {"stack": count, "of": single}:
             return int(count) * layout_size(single)
         case {"dict": known}:
@@ -238,4 +283,6 @@ def in_words(layout: Layout) -> str:
 
 def describe(space: spaces.Space[Any]) -> str:
     kind = type(space).__name__
+    if isinstance(space, spaces.Box) and 0 in space.shape:
+        return f"an empty Box space of shape {space.shape}"
     return f"a {kind} space" if kind[0] not in "AEIOU" else f"an {kind} space"

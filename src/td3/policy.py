@@ -114,10 +114,10 @@ class Policy:
     def check_fits(self, task: Task) -> None:
         """Refuse a task that changed since the policy was trained."""
         if task.layout != self.layout:
-            raise UserError(
-                f"{task.id} now observes {in_words(task.layout)}, but {self.name} was trained on "
-                f"{in_words(self.layout)}."
-            )
+            now, then = in_words(task.layout), in_words(self.layout)
+            if now == then:  # other bounds, keys or order
+                now, then = f"{now} ({task.layout})", f"{then} ({self.layout})"
+            raise UserError(f"{task.id} now observes {now}, but {self.name} was trained on {then}.")
         own, found = self.card["action"], action_card(task.bounds)
         if found != own:
             parted = [key for key in own if found[key] != own[key]]

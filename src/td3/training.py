@@ -23,7 +23,7 @@ from td3.errors import RunStopped, UserError
 from td3.evaluations import Result, make_evaluations
 from td3.files import JsonLines
 from td3.frames import FrameReplay
-from td3.memory import by_observation, check_memory, in_words
+from td3.memory import by_observation, check_disk, check_memory, in_words
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.policy import policy_card, save_policy
 from td3.population import Population, erase, not_finite
@@ -71,6 +71,7 @@ class Training:
         )
         sizes = (task.state_dim, task.action_dim)
         place = check_memory(config, *sizes, task.layout)
+        check_disk(config, *sizes, place, folder, task.layout)
         self.rings = in_words(config, *sizes, place, task.layout)
         self.replay = make_replay(config, self.population, task, place, folder)
         self.agent = TD3(

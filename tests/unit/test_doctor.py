@@ -101,6 +101,23 @@ class BadlyScaled(Sound):
         return (self.state * [1, 1e5]).astype(np.float32)
 
 
+class PictureAndBadlyScaled(Sound):
+    observation_space = spaces.Dict(
+        view=spaces.Box(0, 255, (16, 16), np.uint8), speed=spaces.Box(-1e9, 1e9, (2,), np.float32)
+    )
+
+    def observation(self) -> dict[str, NDArray[Any]]:  # type: ignore[override]
+        view = np.full((16, 16), self.time % 256, np.uint8)
+        return {"view": view, "speed": (self.state * [1, 1e5]).astype(np.float32)}
+
+
+class PictureOfWholeNumbers(Sound):
+    observation_space = spaces.Box(0, 255, (16, 16), np.int32)
+
+    def observation(self) -> NDArray[Any]:
+        return np.full((16, 16), self.time % 256, np.int32)
+
+
 class Endless(Sound):
     def terminated(self) -> bool:
         return False
@@ -213,6 +230,7 @@ def test_a_sound_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
         (CannotBeMade, "environment", "error", "FileNotFoundError: no model.xml"),
         (Unrepeatable, "repeatable", "warning", "at step 3 in observation dimension 0"),
         (BadlyScaled, "scales", "warning", "100 times apart"),
+        (PictureOfWholeNumbers, "observations", "warning", "(16, 16) taken for numbers"),
         (Endless, "time limit", "warning", "no episode ended"),
         (BeyondItsSpace, "stepping", "warning", "outside their declared"),
         (HugeReward, "reward", "warning", "2,000"),
@@ -236,8 +254,23 @@ def test_what_is_wrong_is_found(
     assert (checks[name].status, words in checks[name].message) == (status, True), checks[name]
     assert bool(checks[name].advice) == (status != "ok")
     others = {check.name for check in checks.values() if check.status == "error"} - {name}
-    # A number that is not finite, or an exception, may be met at the bounds as well.
+    # A number that is not finite may be met at the bounds as well.
     assert others <= {"action bounds"}, others
+
+
+def test_advice_beside_images_is_none_that_training_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scales = diagnose(PictureAndBadlyScaled, monkeypatch)["scales"]
+    assert (scales.status, scales.advice) == (
+        "warning", "Bring them to like sizes in the environment.",
+    )  # fmt: skip
+
+
+def test_where_stepping_fails_nothing_is_said_of_the_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "action bounds" not in diagnose(Raises, monkeypatch)
 
 
 def test_advice_names_the_flag_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +398,8 @@ def test_images_are_judged_as_images() -> None:
     )
     assert "dimension 256" in checks["scales"].message  # the number; pixels are all alike
     assert {check.status for check in found.environment} == {"ok"}
-    assert found.options == "--recipe pixels --environment.resize 0"
+    asked = "--recipe pixels --environment.resize 0 --environment.frame-stack 2"
+    assert found.options == asked
     memory = next(check for check in found.machine if check.name == "memory")
     assert "100,000 transitions" in memory.message
 
@@ -374,7 +408,14 @@ def test_images_are_judged_as_images() -> None:
     ("config", "options"),
     [
         (EnvironmentConfig("Pendulum-v1"), ""),
-        (EnvironmentConfig("Pendulum-v1", pixels=True, resize=16, grey=True), "--recipe pixels"),
+        (
+            EnvironmentConfig("Pendulum-v1", pixels=True, resize=16, grey=True),
+            "--recipe pixels --environment.resize 16 --environment.grey",
+        ),
+        (
+            EnvironmentConfig("Pendulum-v1", frame_stack=3, action_repeat=2),
+            "--environment.frame-stack 3 --environment.action-repeat 2",
+        ),
         (EnvironmentConfig("CarRacing-v3"), "--recipe pixels"),
         (EnvironmentConfig("find:Find-v0"), "--recipe pixels --environment.resize 0"),
     ],
@@ -382,7 +423,7 @@ def test_images_are_judged_as_images() -> None:
 )
 def test_the_recipe_that_is_named_fits(config: EnvironmentConfig, options: str) -> None:
     assert doctor.options_for(config, Environment(config).task) == options
-    if options:
+    if "pixels" in options:
         recipe = load_recipe("pixels").environment
         resize = 0 if options.endswith("resize 0") else recipe.resize
         Environment(dataclasses.replace(recipe, id=config.id, resize=resize)).reset(seed=0)

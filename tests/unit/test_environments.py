@@ -137,6 +137,11 @@ LEAVES = st.one_of(
     st.builds(
         lambda n, start: spaces.Discrete(n, start=start), st.integers(1, 5), st.integers(-3, 3)
     ),
+    st.lists(st.integers(1, 4), min_size=1, max_size=3).map(spaces.MultiDiscrete),
+    st.builds(
+        lambda start: spaces.MultiDiscrete([[2, 3], [1, 4]], start=[[start, 0], [0, 1]]),
+        st.integers(-3, 3),
+    ),
     st.integers(1, 5).map(spaces.MultiBinary),
     st.sampled_from([(2, 3), (1, 2, 2)]).map(spaces.MultiBinary),
 )
@@ -178,7 +183,8 @@ REFUSED = {
     "text": spaces.Text(5),
     "sequence": spaces.Sequence(BOX),
     "graph": spaces.Graph(BOX, BOX),
-    "multi-discrete": spaces.MultiDiscrete([2, 3]),
+    "empty image": spaces.Box(0, 255, (0, 20, 3), np.uint8),
+    "empty floats": spaces.Box(0, 1, (0, 20, 20), np.float32),
     "empty box": spaces.Box(-1, 1, (0,)),
     "empty dictionary": spaces.Dict(),
     "empty tuple": spaces.Tuple([]),

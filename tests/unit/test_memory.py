@@ -1,6 +1,8 @@
 """Where the replay rings go, decided and said before training."""
 
 import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,3 +93,28 @@ def test_images_too_many_for_memory_go_to_disk(free: dict[str, float]) -> None:
     assert memory.in_words(pictures, *sizes, "disk", PICTURE) == (
         "1 × 1,000,000 transitions, 21.6 GB, on disk, which is slower: 20.0 GB of memory are free"
     )
+
+
+def test_a_disk_too_small_for_the_checkpoints_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """21.6 GB of images: as a ring on disk, and once more as they are saved."""
+    disk = {"free": 30e9}
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: SimpleNamespace(**disk))
+    pictures = dataclasses.replace(config("cpu"), seeds=1)
+    short = dataclasses.replace(pictures, loop=dataclasses.replace(pictures.loop, steps=300_000))
+
+    def check(asked: Config, place: str) -> None:
+        memory.check_disk(asked, 84 * 84 * 9, 6, place, tmp_path, PICTURE)
+
+    check(pictures, "cpu")
+    check(short, "disk")
+    with pytest.raises(UserError, match=r"^The replay ring and its copy .* need 43\.1 GB"):
+        check(pictures, "disk")
+    disk["free"] = 20e9
+    with pytest.raises(UserError, match=r"will need 21\.6 GB on disk, where 20\.0 GB are free"):
+        check(pictures, "cpu")
+    (tmp_path / "replay").mkdir()
+    with (tmp_path / "replay" / "000000001.rows").open("wb") as saved:
+        saved.truncate(2_000_000_000)
+    check(pictures, "cpu")  # resumed: some of it is there

@@ -11,6 +11,7 @@ from td3.errors import RunStopped, UserError
 from td3.observations import (
     channel_axis,
     flatten,
+    flattened_images,
     has_images,
     in_words,
     layout_bounds,
@@ -53,7 +54,18 @@ def test_what_is_an_image(space: spaces.Space[Any], image: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((84, 84, 3), 2), ((3, 84, 84), 0), ((84, 84), None), ((1, 64, 64), 0)]
+    ("shape", "axis"),
+    [
+        ((84, 84, 3), 2),
+        ((3, 84, 84), 0),
+        ((84, 84), None),
+        ((1, 64, 64), 0),
+        ((9, 8, 8), 0),
+        ((8, 8, 9), 2),
+        ((20, 30, 4), 2),
+        ((4, 20, 30), 0),
+        ((8, 8, 8), 2),
+    ],
 )
 def test_where_the_channels_are(shape: tuple[int, ...], axis: int | None) -> None:
     assert channel_axis(shape) == axis
@@ -89,6 +101,13 @@ def test_pixels_outside_their_bounds_are_no_observation(
         flatten(layout_of(space), picture)
 
 
+def test_rounding_may_carry_a_pixel_over_its_bounds() -> None:
+    layout = layout_of(spaces.Box(0, 1, (16, 16), np.float32))
+    picture = np.full((16, 16), 1 + 2e-7, np.float32)
+    picture[0] = -1e-4
+    assert flatten(layout, picture).tolist() == [0.0] * 16 + [255.0] * 240
+
+
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
 def test_what_is_not_finite_stays_so_until_it_is_named(odd: float) -> None:
     picture = np.zeros((16, 16))
@@ -113,7 +132,10 @@ def test_the_parts_of_a_dictionary() -> None:
     )
 
 
-@pytest.mark.parametrize("space", [BOX, GREY, spaces.Dict(b=GREY, a=BOX, c=spaces.Tuple([BOX]))])
+@pytest.mark.parametrize(
+    "space",
+    [BOX, GREY, spaces.MultiDiscrete([2, 3]), spaces.Dict(b=GREY, a=BOX, c=spaces.Tuple([BOX]))],
+)
 def test_a_stack_is_one_observation_after_the_other(space: spaces.Space[Any]) -> None:
     from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
@@ -141,7 +163,6 @@ def test_bounds_lie_where_the_observation_does() -> None:
         spaces.Text(5),
         spaces.Sequence(BOX),
         spaces.Graph(BOX, BOX),
-        spaces.MultiDiscrete([2, 3]),
         spaces.OneOf([BOX, GREY]),
         spaces.Box(0, 255, (4, 84, 84, 3), np.uint8),
         spaces.Dict({1: BOX, 2: BOX}),  # a policy's card, which is JSON, would make them texts
@@ -155,3 +176,42 @@ def test_what_cannot_be_seen_is_refused_in_one_sentence(
     given = spaces.Dict(view=GREY, odd=space) if nested else space
     with pytest.raises(UserError, match=r"^[^.]*Some-v0.*\.$"):
         Task.of("Some-v0", given, BOX)
+
+
+def test_a_refusal_says_which_part_it_means() -> None:
+    space = spaces.Dict(view=GREY, more=spaces.Tuple([BOX, spaces.Dict(name=spaces.Text(5))]))
+    with pytest.raises(UserError, match=r"\(a Text space in 'name' in part 1 in 'more'\)"):
+        layout_of(space)
+
+
+def test_an_empty_part_has_no_bounds() -> None:
+    space = spaces.Dict(a=spaces.Tuple([]), b=spaces.Dict(), c=BOX)
+    low, high = layout_bounds(layout_of(space), space)
+    assert (low.tolist(), high.tolist()) == ([-1, -1], [1, 1])
+
+
+@pytest.mark.parametrize(
+    ("space", "shapes"),
+    [
+        (spaces.Box(0, 255, (20, 24, 3), np.int32), [(20, 24, 3)]),
+        (spaces.Box(-np.inf, np.inf, (32, 32), np.float32), [(32, 32)]),
+        (spaces.Dict(a=spaces.Box(0, 1, (4, 20, 24), np.float64), b=BOX), []),
+        (spaces.Tuple([spaces.Box(0, 1, (4, 20, 24, 3), np.float64), GREY]), [(4, 20, 24, 3)]),
+        (spaces.Box(0, 1, (7, 5, 3), np.float32), []),
+    ],
+)
+def test_what_may_be_meant_as_an_image_is_found(
+    space: spaces.Space[Any], shapes: list[tuple[int, ...]]
+) -> None:
+    assert flattened_images(space) == shapes
+
+
+def test_a_stack_has_its_length() -> None:
+    """A longer one would lose its newest."""
+    layout = stacked(layout_of(spaces.Dict(view=GREY, speed=BOX)), 3)
+    fitting = {"view": np.zeros((3, 12, 10)), "speed": np.zeros((3, 2))}
+    assert flatten(layout, fitting).shape == (366,)
+    with pytest.raises(ValueError, match=r"shape \(5, 2\) instead of 3 stacked, newest last"):
+        flatten(layout, fitting | {"speed": np.zeros((5, 2))})
+    with pytest.raises(ValueError, match=r"shape \(12, 10\) instead of 3 stacked"):
+        flatten(layout, {"view": np.zeros((12, 10)), "speed": np.zeros(2)})

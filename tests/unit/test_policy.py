@@ -195,3 +195,12 @@ def test_a_task_that_changed_is_refused(saved: tuple[td3.TD3, Path]) -> None:
     ):
         with pytest.raises(UserError, match=said):
             policy.check_fits(Task.of("Pendulum-v1", *changed))
+
+
+def test_other_bounds_of_an_image_are_named(saved: tuple[td3.TD3, Path]) -> None:
+    _, run = saved
+    policy = td3.load_policy(run)
+    policy.layout = {"image": [20, 24], "low": 0.0, "high": 1.0}
+    other = Task.of("Some-v0", gym.spaces.Box(-1, 1, (20, 24)), gym.spaces.Box(-2, 2, (1,)))
+    with pytest.raises(UserError, match=r"24 \(.*'low': -1.* trained on an image .*'low': 0"):
+        policy.check_fits(other)

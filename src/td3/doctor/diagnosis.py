@@ -20,7 +20,7 @@ import torch
 
 from td3 import run as runs
 from td3.checks import check
-from td3.config import Config, EnvironmentConfig, load_recipe
+from td3.config import WRAPPERS, Config, EnvironmentConfig, load_recipe
 from td3.cores import usable_cores
 from td3.doctor.inspection import Check, count, examine, read_spaces, refusal
 from td3.doctor.rehearsal import Tick
@@ -143,16 +143,24 @@ def usual(layout: Layout | None) -> Config:
 
 
 def options_for(config: EnvironmentConfig, task: Task | None) -> str:
-    """Which recipe, and what of it does not fit the task."""
-    if task is None or not has_images(task.layout):
+    """Which recipe, what of it does not fit the task, and what was asked for here."""
+    if task is None:
         return ""
-    own = load_recipe("pixels").environment
+    images = has_images(task.layout)
+    own = load_recipe("pixels" if images else "paper").environment
+    options = ["--recipe pixels"] if images else []
     try:
         resized = dataclasses.replace(config, pixels=True, resize=config.resize or own.resize)
-        make(resized).close()
+        if images:
+            make(resized).close()
     except UserError:
-        return "--recipe pixels --environment.resize 0"
-    return "--recipe pixels"
+        options.append("--environment.resize 0")
+    for name in WRAPPERS:
+        value = getattr(config, name)
+        if value not in (getattr(own, name), getattr(EnvironmentConfig, name)):
+            flag = f"--environment.{name.replace('_', '-')}"
+            options.append(flag if value is True else f"{flag} {value}")
+    return " ".join(options)
 
 
 def check_ring(state_dim: int, action_dim: int, layout: Layout | None) -> Check:

@@ -24,7 +24,7 @@ from td3.doctor.rehearsal import (
 )
 from td3.environments import Task, action_bounds
 from td3.errors import UserError, first_line
-from td3.observations import has_images, in_words, observation_layout
+from td3.observations import flattened_images, has_images, in_words, observation_layout
 
 SCALES_APART = 100  # times; a network hardly sees the smaller one
 TYPICAL_REWARD = (1e-3, 100.0)
@@ -94,6 +94,13 @@ def check_actions(task: Task) -> Check:
 
 
 def check_observations(task: Task, space: spaces.Space[Any]) -> Check:
+    if flattened := flattened_images(space):
+        shapes = " and ".join(map(str, flattened))
+        return Check(
+            "observations", "warning",
+            f"{in_words(task.layout)}; {shapes} taken for numbers, each by itself",
+            "If it is an image, declare it as uint8, or as floats from 0 to 1.",
+        )  # fmt: skip
     if has_images(task.layout):
         return Check("observations", "ok", f"{in_words(task.layout)}, seen through convolutions")
     plain = isinstance(space, spaces.Box) and len(space.shape) == 1
@@ -117,8 +124,8 @@ def examine(
         # Whatever a foreign simulator raises is what the user wants to hear about.
         except (Exception, SystemExit) as error:
             seen.failure = f"{type(error).__name__}: {first_line(error)}"
-        extremes = check_extremes(config, task)
-    judged = [check_numbers(seen), extremes, check_time_limit(env, seen)]
+        extremes = [] if seen.failure else [check_extremes(config, task)]
+    judged = [check_numbers(seen), *extremes, check_time_limit(env, seen)]
     if seen.steps:
         judged += [check_repeatable(seen), *used, check_speed(seen), check_scales(seen)]
         judged += [check_constant(seen), check_rewards(seen), check_episodes(seen)]
@@ -234,7 +241,8 @@ def check_scales(seen: Seen) -> Check:
     if scales.max() > SCALES_APART * scales.min():
         return Check(
             "scales", "warning", f"{message}: more than {SCALES_APART} times apart",
-            "Try --environment.normalize-observations.",
+            "Bring them to like sizes in the environment." if seen.pixels.any()
+            else "Try --environment.normalize-observations.",
         )  # fmt: skip
     return Check("scales", "ok", message)
 
