@@ -3,7 +3,8 @@
 #   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper]
 #     [original] [course]
 # TD3_MINUTES limits what trains for long; TD3_TASKS names some of the paper's tasks, TD3_AT_ONCE trains
-# several side by side, TD3_EVERY says how many steps lie between evaluations.
+# several side by side, TD3_EVERY says how many steps lie between evaluations, TD3_RECIPES names one of
+# the course's two recipes.
 # Logs and results are written into FOLDER; results that are to be kept go to benchmarks/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -68,11 +69,14 @@ learn() { # RUN TASK OPTIONS: what is kept of the run goes to FOLDER/RUN
   cp "$run"/{config.toml,metrics.jsonl,events.jsonl} "$run"/policy/agent-0.safetensors "$kept"
 }
 
+share() { # let kernels of several processes run side by side
+  command -v nvidia-cuda-mps-control >/dev/null || return 0
+  nvidia-cuda-mps-control -d && trap 'echo quit | nvidia-cuda-mps-control' EXIT
+}
+
 paper() { # the paper's tasks, for TD3_MINUTES; again: on from there
   at_once=${TD3_AT_ONCE:-1}
-  if [ "$at_once" -gt 1 ] && command -v nvidia-cuda-mps-control >/dev/null; then
-    nvidia-cuda-mps-control -d && trap 'echo quit | nvidia-cuda-mps-control' EXIT # kernels side by side
-  fi
+  [ "$at_once" -gt 1 ] && share
   timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" bench paper --at-once "$at_once" "${tasks[@]}" \
     --evaluation.every "${TD3_EVERY:-10000}" --results "$folder/paper" --json
 }
@@ -85,10 +89,12 @@ original() { # with the paper's own settings, where those of the authors' code t
 
 course() { # PyBullet's walkers, with the walk-throughs' settings and with those of RL Baselines3 Zoo
   walkers=(AntBulletEnv-v0 HalfCheetahBulletEnv-v0 Walker2DBulletEnv-v0)
-  for recipe in course:500000 bullet:1000000; do
-    "${td3[@]}" bench paper "${walkers[@]}" --recipe "${recipe%:*}" --steps "${recipe#*:}" --seeds 3 \
-      --at-once 3 --evaluation.every 10000 --runs "runs/${recipe%:*}" --results "$folder/${recipe%:*}" \
-      --json
+  declare -A steps=([course]=500000 [bullet]=1000000)
+  share
+  for recipe in ${TD3_RECIPES:-course bullet}; do
+    "${td3[@]}" bench paper "${walkers[@]}" --recipe "$recipe" --steps "${steps[$recipe]}" --seeds 3 \
+      --at-once 3 --evaluation.every "${TD3_EVERY:-10000}" --runs "runs/$recipe" \
+      --results "$folder/$recipe" --json
   done
 }
 
