@@ -16,6 +16,7 @@ from typing import Any
 from td3.errors import UserError
 
 TEMPORARY = ".writing-"
+CURVES = "curves.csv"  # what stored results have instead of metrics.jsonl
 
 
 def digest(data: bytes | memoryview) -> str:

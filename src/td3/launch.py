@@ -15,7 +15,7 @@ from td3.checks import check
 from td3.config import Config, from_dict, load_recipe
 from td3.environments import Environment, Task, versioned
 from td3.errors import RunBusy, RunStopped, UserError
-from td3.files import remove
+from td3.files import CURVES, remove
 from td3.frames import FrameReplay
 from td3.integrations import tracker
 from td3.memory import check_memory
@@ -88,6 +88,8 @@ def resume(
 ) -> int:
     """Continue a run from its newest valid checkpoint, on to `steps` if given."""
     config, origin = runs.read_config(folder)
+    if (folder / CURVES).is_file():
+        raise UserError(f"{folder} holds results of a run, not the run; it cannot be continued.")
     if steps is not None:
         config = dataclasses.replace(config, loop=dataclasses.replace(config.loop, steps=steps))
     device = str(pick_device(device or config.device))

@@ -25,7 +25,7 @@ from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
 from td3.encoder import Encoder
 from td3.environments import ActionBounds, Task
 from td3.errors import UserError, first_line, nearest
-from td3.files import digest, replace_file
+from td3.files import CURVES, digest, replace_file
 from td3.networks import Actor
 from td3.normalize import CLIP, Normalizer
 from td3.observations import Observation, flatten, has_images, in_words, layout_size
@@ -241,7 +241,9 @@ def policies_of(path: Path, agent: int | None = None) -> list[Policy]:
     if not files:
         whose = f"agent {agent}" if agent is not None else "any agent"
         there = f"there is {', '.join(Path(name).stem for name in sorted(names))}"
-        hint = there if names else "is it a run that was evaluated once?"
+        stored = "results are kept without policies; --pretrained knows some"
+        none = stored if (path / CURVES).is_file() else "is it a run that was evaluated once?"
+        hint = there if names else none
         raise UserError(f"No policy of {whose} in {path}; {hint}")
     return [read_policy(file) for file in files]
 

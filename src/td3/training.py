@@ -283,7 +283,7 @@ class Training:
         )
         if checkpoint is None:
             first = self.config.checkpoint.every + self.collector.count - 1  # at the latest
-            if last_step(self.run.metrics) > first:
+            if self.run.finished or last_step(self.run.metrics) > first:
                 raise UserError(f"{self.run.folder} has no checkpoints; it cannot be continued.")
             self.metrics.truncate(0)
             return []

@@ -21,6 +21,7 @@ from td3.report.summary import RunSummary, read_run
 
 LAST = 10  # evaluations
 WALKERS = ("course", "bullet")  # recipes, and folders of results
+ENOUGH = 5  # seeds, for resampling them to tell anything
 # Most seeds reach the highest return there is: no normal distribution.
 CEILING = ("InvertedPendulum", "InvertedDoublePendulum")
 
@@ -50,10 +51,12 @@ class Outcome:
 
     @property
     def authors(self) -> Reference | None:
-        """Over as many steps as ours; None: there are none."""
+        """At the steps of our evaluations, or, if they had others, over as many steps as ours."""
         if self.published is None:
             return None
-        same = self.published.until(float(self.curve.steps[-1]))
+        same = self.published.at(self.curve.steps)
+        if len(same.steps) < len(self.curve.steps):
+            same = self.published.until(float(self.curve.steps[-1]))
         return same if len(same.steps) else None
 
     @property
@@ -65,10 +68,12 @@ class Outcome:
         same = self.published.at(trained)
         return same if len(same.steps) == len(trained) else None
 
-    def score(self, returns: Floats | float) -> Floats:
-        """0: what the authors' networks earned untrained; 1: in the end, over their last ten."""
+    def score(self, returns: Floats | float, one: float | None = None) -> Floats:
+        """0: what the authors' networks earned untrained; 1: later, at the same steps as ours."""
         assert self.published is not None
-        start, end = self.published.mean[0], self.published.mean[-LAST:].mean()
+        assert self.authors_window is not None
+        start = self.published.mean[0]
+        end = self.authors_window.mean.mean() if one is None else one
         return np.asarray((np.asarray(returns) - start) / (end - start))
 
     @property
@@ -111,7 +116,10 @@ def comparable(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
-    """Mean over tasks and evaluations, with an interval that knows of both sides' few seeds."""
+    """Mean over tasks and evaluations, with an interval that knows of both sides' few seeds.
+
+    A seed of theirs lies as far from their mean in one evaluation as in the others.
+    """
     stream = np.random.default_rng(0)
     found = []
     for _ in range(RESAMPLES):
@@ -120,12 +128,30 @@ def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
             theirs, ours = outcome.authors_window, outcome.window
             assert theirs is not None
             chosen = ours[stream.integers(len(ours), size=len(ours))]
-            drawn = stream.normal(theirs.mean, theirs.std, (theirs.seeds, len(theirs.steps)))
+            drawn = theirs.mean + theirs.std * stream.standard_normal((theirs.seeds, 1))
             pairs = zip(chosen.T, drawn.T, strict=True)
             chances.append(np.mean([probability_of_improvement(*pair) for pair in pairs]))
         found.append(np.mean(chances))
     low, high = np.percentile(found, [2.5, 97.5])
     return float(np.mean(found)), float(low), float(high)
+
+
+def mean_score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
+    """The mean over tasks of our mean, with an interval that knows of both sides' few seeds."""
+    stream = np.random.default_rng(0)
+    found = []
+    for _ in range(RESAMPLES):
+        scores = []
+        for outcome in outcomes:
+            theirs, ours = outcome.authors_window, outcome.last
+            assert theirs is not None
+            error = theirs.std.mean() / theirs.seeds**0.5
+            one = stream.normal(theirs.mean.mean(), error)
+            scores.append(outcome.score(stream.choice(ours, len(ours)).mean(), one))
+        found.append(np.mean(scores))
+    low, high = np.percentile(found, [2.5, 97.5])
+    mean = np.mean([outcome.score(outcome.last).mean() for outcome in outcomes])
+    return float(mean), float(low), float(high)
 
 
 def score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from td3.bench.outcomes import (
+    ENOUGH,
     Outcome,
     comparable,
     elapsed,
     improvement,
+    mean_score,
     read_tasks,
     read_walkers,
     score,
@@ -35,19 +37,23 @@ LABEL = "TD3 authors, version 1 of the tasks"
 
 EXPLAINED = """\
 Returns are means over the episodes of an evaluation without noise; ± is the standard deviation over
-seeds, for the last ten evaluations its mean over them, for ours as for the authors'. "Best mean
-over time" is the paper's statistic; it chooses the best of all evaluations and so flatters. The
-95 % interval is Student's, of the mean over seeds of each seed's last ten evaluations; that of the
-interquartile mean (of the middle half of the seeds) comes from resampling seeds."""
+seeds (divided by their number, as the authors do), for the last ten evaluations its mean over them.
+"Best mean over time" is the paper's statistic; it chooses the best of all evaluations and so
+flatters; the authors' is taken from the same steps as ours. The 95 % interval is Student's, of the
+mean over seeds of each seed's last ten evaluations; that of the interquartile mean (of the middle
+half of the seeds) comes from resampling seeds, if there are five or more."""
 
 COMPARED = """\
 The difference is ours less the authors' mean over the last ten evaluations, at the same steps, with
-Welch's 95 % interval. Of the authors' seeds only mean and deviation are published: the probability
-that a seed of ours does better in an evaluation takes theirs to be normal, one evaluation at a
-time, and its interval comes from resampling ours and drawing theirs. Where most seeds reach the
-highest return that a task has, they are not, and none is given. A score of 0 is what the authors'
-networks earned untrained, 1 their mean over the last ten evaluations of a million steps; its
-interval comes from resampling the seeds of each task by themselves."""
+Welch's 95 % interval; the verdicts are not corrected for their number. Of the authors' seeds mean
+and deviation in each evaluation are used: the deviation stands in for that of a seed's mean over
+ten, which is smaller, so these intervals are rather too wide. The probability that a seed of ours
+does better in an evaluation takes theirs to be normal, and as far from their mean in one evaluation
+as in the others; its interval comes from resampling ours and drawing theirs. Where most seeds reach
+the highest return that a task has, they are not normal, and none is given. A score of 0 is what the
+authors' networks earned untrained, 1 their mean at the same steps. The mean score's interval comes
+from resampling ours and drawing theirs; that of the interquartile mean, whose middle half holds few
+seeds of the hard tasks, from resampling ours alone, the seeds of each task by themselves."""
 
 ORIGINAL = """\
 What the settings do: here they are the paper's own (`benchmarks/original.toml`) instead of those of
@@ -124,11 +130,12 @@ def made(
 
 def made_in_short(outcomes: Sequence[Outcome]) -> str:
     """The last ten evaluations alone; the best mean over time is the paper's way to tell."""
-    header = ["task", "this td3", "95 % interval", "the authors'", "took"]
+    header = ["task", "this td3", "the authors'", "difference", "took"]
     rows = []
     for outcome in outcomes:
         row = returns_row(outcome)
-        rows.append([row.task, row.last, row.between, row.authors_last, took(outcome.run)])
+        apart = difference(outcome) if comparable([outcome]) else ""
+        rows.append([row.task, row.last, row.authors_last, apart, took(outcome.run)])
     figure = "![Learning curves beside the authors'](docs/media/results.png)"
     return f"{figure}\n\n{table(header, rows)}"
 
@@ -181,7 +188,7 @@ def returns_row(outcome: Outcome) -> Row:
     lost = sum(line.frozen is not None for line in curve.lines)
     several = len(outcome.last) > 1
     middle = number(interquartile_mean(outcome.last))
-    if several:
+    if len(outcome.last) >= ENOUGH:
         between = bootstrap(lambda groups: interquartile_mean(groups[0]), [outcome.last])
         middle += f" ({interval(*between)})"
     shared, asked = int(curve.steps[-1]), outcome.run.settings.get("loop.steps")
@@ -204,14 +211,24 @@ def comparison(outcomes: Sequence[Outcome]) -> str:
         return "The authors published no curves of these tasks at these steps."
     rows = []
     for outcome in shared:
-        chance = "" if outcome.at_a_ceiling else with_interval(*improvement([outcome]))
-        rows.append([outcome.task, difference(outcome), chance, with_interval(*score([outcome]))])
+        rows.append([outcome.task, difference(outcome), *beside([outcome])])
     if len(shared) > 1:
-        free = [outcome for outcome in shared if not outcome.at_a_ceiling]
-        chance = with_interval(*improvement(free)) if free else ""
-        rows.append(["**together**", "", chance, with_interval(*score(shared))])
-    header = ["task", "difference", "probability of improvement", "score, interquartile mean"]
+        rows.append(["**together**", "", *beside(shared)])
+    header = [
+        "task", "difference", "probability of improvement", "score, mean",
+        "score, interquartile mean",
+    ]  # fmt: skip
     return table(header, rows)
+
+
+def beside(outcomes: Sequence[Outcome]) -> list[str]:
+    """Probability of improvement and scores, with intervals where there are seeds enough."""
+    free = [outcome for outcome in outcomes if not outcome.at_a_ceiling]
+    found = [improvement(free) if free else None, mean_score(outcomes), score(outcomes)]
+    enough = all(len(outcome.last) >= ENOUGH for outcome in outcomes)
+    return [
+        "" if one is None else with_interval(*one) if enough else f"{one[0]:.2f}" for one in found
+    ]
 
 
 def difference(outcome: Outcome) -> str:

@@ -144,9 +144,10 @@ def table(outcome: dict[str, Any]) -> str:
 
     def line(name: str, row: dict[str, Any], more: str) -> str:
         returns = f"{row['mean_return']:>10.2f} ± {row['std_return']:<9.2f}"
-        return f"{name:<10} {returns} {more}  {in_words(row.get('settings', {}))}".rstrip()
+        return f"{name:<{width}} {returns} {more}  {in_words(row.get('settings', {}))}".rstrip()
 
     lines = []
+    width = max(10, *(len(row["agent"]) for row in outcome["agents"]))
     for row in outcome["agents"]:
         when = f", policy of step {row['step']:,}" if isinstance(row["step"], int) else ""
         lines.append(line(row["agent"], row, f"episodes of {row['mean_length']:.0f} steps{when}"))
@@ -156,10 +157,16 @@ def table(outcome: dict[str, Any]) -> str:
     for row in outcome["agents"]:
         if stated := row["stated"]:
             low, high = stated["expected_low"], stated["expected_high"]
-            verdict = "as this one does" if stated["reproduced"] else "but this one does not"
-            returns = f"{stated['mean_return']:>10.2f} ± {stated['std_return']:<9.2f}"
+            verdict = "agrees" if stated["reproduced"] else "does not agree"
             lines.append(
-                f"{'stated':<10} {returns} over {stated['episodes']} episodes; of means over "
-                f"{len(row['returns'])} others 99 % lie within {low:.2f} to {high:.2f}, {verdict}"
+                line(
+                    "stated",
+                    stated,
+                    f"over {stated['episodes']} other episodes; expected here "
+                    f"(99 %): {low:.2f} to {high:.2f}: {verdict}",
+                )
             )
-    return "\n".join([f"{outcome['environment']}, {per_agent} episodes each", *lines])
+    episodes = f"{per_agent} episode{'s' if per_agent > 1 else ''}"
+    each = " each" if len(outcome["agents"]) > 1 else ""
+    title = f"{outcome['environment']}, {episodes}{each}: mean return ± its deviation over episodes"
+    return "\n".join([title, *lines])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from td3.files import CURVES
 from td3.report.curves import Curve, SeedLine, curves
 from td3.report.document import Block, Grid, Heading, Lines, Media, as_html, as_markdown
 from td3.report.intervals import mean_interval
@@ -236,7 +237,9 @@ def _training_blocks(runs: Sequence[RunSummary], folder: Path) -> list[Block]:
     blocks: list[Block] = [Heading("Training")]
     for number, run in enumerate(runs, start=1):
         if not any(run.train.values()):
-            blocks.append(Lines([f"{run.name}: nothing logged yet."]))
+            stored = (run.folder / CURVES).is_file()
+            none = "not among what is stored" if stored else "nothing logged yet"
+            blocks.append(Lines([f"{run.name}: {none}."]))
             continue
         stem = folder / ("training" if len(runs) == 1 else f"training-{number}")
         blocks += [Lines([run.name]), Media(plot_training(run, stem)[1], f"Training of {run.name}")]
