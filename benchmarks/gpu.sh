@@ -3,7 +3,7 @@
 #   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper]
 #     [original] [course]
 # TD3_MINUTES limits what trains for long; TD3_TASKS names some of the paper's tasks, TD3_AT_ONCE trains
-# several side by side, TD3_EVERY says how many steps lie between evaluations, TD3_RECIPES names one of
+# several side by side, TD3_EVERY says how many steps lie between evaluations, TD3_RECIPES names some of
 # the course's two recipes.
 # Logs and results are written into FOLDER; results that are to be kept go to benchmarks/results.
 set -uo pipefail

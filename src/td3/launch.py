@@ -18,7 +18,7 @@ from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import CURVES, remove
 from td3.frames import FrameReplay
 from td3.integrations import tracker
-from td3.memory import check_memory
+from td3.memory import check_disk, check_memory
 from td3.metrics import Guarded, Record, Sink
 from td3.observations import has_images
 from td3.signals import StopRequest
@@ -64,10 +64,12 @@ def start(
     config = dataclasses.replace(check(config), device=str(pick_device(config.device)))
     full = dataclasses.replace(config.environment, id=versioned(config.environment.id))
     config = dataclasses.replace(config, environment=full)
-    config = with_threads(config, refuse_early(config))
+    task = refuse_early(config)
+    config = with_threads(config, task)
     own = folder is None or not folder.exists()
     folder = runs.create(config, folder)
     try:
+        check_disk(config, task.state_dim, task.action_dim, task.layout, folder)
         with prepared(config, folder, display) as training:
             tell(training, {"kind": "folder", "message": str(folder)})
             return folder, execute(training, "start")
@@ -94,7 +96,9 @@ def resume(
         config = dataclasses.replace(config, loop=dataclasses.replace(config.loop, steps=steps))
     device = str(pick_device(device or config.device))
     config = check(dataclasses.replace(config, device=device))
-    config = with_threads(config, refuse_early(config))
+    task = refuse_early(config)
+    config = with_threads(config, task)
+    check_disk(config, task.state_dim, task.action_dim, task.layout, folder)
     with prepared(config, folder, display) as training:
         remarks = training.restore()
         runs.rewrite(folder, config, origin)

@@ -10,6 +10,7 @@ from td3.frames import observation_bytes, observations_for, reach_of, widths_of
 from td3.observations import Layout, channels_first, has_images, layout_size, parts_of, unstacked
 from td3.replay import row_width
 
+IMAGES_FILE = "replay.images"  # a ring that does not fit into memory
 SHARE = 0.9  # of what is free; the rest is for the simulators and the networks
 
 
@@ -111,21 +112,35 @@ def check_memory(
     )
 
 
+def disk_bytes(
+    config: Config, state_dim: int, action_dim: int, layout: Layout | None, place: str
+) -> int:
+    """What a run takes on disk in the end: its saved ring, and the ring itself if it lies there.
+
+    A ring is saved in pieces, one for each checkpoint. Some are there that hold little of it: the
+    oldest, that of the checkpoint before, and the newest while it is written.
+    """
+    size, loop = config.loop.replay_size, config.loop
+    saved = min(loop.steps, size + 3 * config.checkpoint.every)
+    row = ring_bytes(config, state_dim, action_dim, layout) / size
+    return int(saved * row) + (image_bytes(config, layout) if place == "disk" else 0)
+
+
 def check_disk(
-    config: Config, state_dim: int, action_dim: int, place: str, folder: Path, layout: Layout
+    config: Config, state_dim: int, action_dim: int, layout: Layout | None, folder: Path
 ) -> None:
-    """Refuse a run whose checkpoints, and ring if it lies there, will not fit on the disk."""
-    rings = ring_bytes(config, state_dim, action_dim, layout)
-    kept = sum(file.stat().st_size for file in (folder / "replay").glob("*"))
-    saved = int(rings * min(1.0, config.loop.steps / config.loop.replay_size))
-    needed = max(0, saved - kept) + (image_bytes(config, layout) if place == "disk" else 0)
-    free = shutil.disk_usage(folder).free
+    """Refuse a run that will not fit on its disk."""
+    place = check_memory(config, state_dim, action_dim, layout)
+    needed = disk_bytes(config, state_dim, action_dim, layout, place)
+    there = [*folder.glob("replay/*"), *folder.glob(IMAGES_FILE)]
+    free = shutil.disk_usage(folder).free + sum(file.stat().st_size for file in there)
     if needed > free:
         ring = "The replay ring and its copy in checkpoints need"
         what = ring if place == "disk" else "Checkpoints, which keep the replay ring, will need"
+        fewer = ", use a smaller --loop.replay-size or fewer agents" if not there else ""
         raise UserError(
-            f"{what} {gigabytes(needed)} on disk, where {gigabytes(free)} are free; use a smaller "
-            "--loop.replay-size, or another disk (--run)."
+            f"{what} {gigabytes(needed)}, but the disk of {folder} has room for "
+            f"{gigabytes(free)}; make room{fewer}, or take another disk."
         )
 
 

@@ -26,7 +26,7 @@ def observation_layout(space: spaces.Space[Any], env_id: str, within: str = "") 
     """How to lay an observation out as one flat vector, or why that cannot be."""
     match space:
         case spaces.Box() if is_image(space):
-            return image_layout(space, env_id)
+            return image_layout(space, env_id, within)
         case spaces.Box(shape=shape) if 0 not in shape:
             return {"box": list(shape)}
         case spaces.Discrete():
@@ -36,13 +36,19 @@ def observation_layout(space: spaces.Space[Any], env_id: str, within: str = "") 
         case spaces.MultiBinary():
             return {"box": list(np.zeros(space.n).shape)}
         case spaces.Dict() if all(isinstance(key, str) for key in space):
-            inside = {key: f" in {key!r}{within}" for key in space}
-            parts = {k: observation_layout(s, env_id, inside[k]) for k, s in space.items()}
-            return {"dict": parts}
+            return {
+                "dict": {
+                    key: observation_layout(part, env_id, f" in {key!r}{within}")
+                    for key, part in space.items()
+                }
+            }
         case spaces.Tuple():
-            places = [f" in part {number}{within}" for number in range(len(space))]
-            pairs = zip(space, places, strict=True)
-            return {"tuple": [observation_layout(s, env_id, place) for s, place in pairs]}
+            return {
+                "tuple": [
+                    observation_layout(part, env_id, f" in part {number}{within}")
+                    for number, part in enumerate(space, start=1)
+                ]
+            }
     raise UserError(
         f"td3 cannot turn the observations of {env_id} ({describe(space)}{within}) into numbers; "
         "wrap it with gymnasium.wrappers.TransformObservation to give a Box with numbers."
@@ -83,11 +89,11 @@ def bounds_of(space: spaces.Box) -> tuple[float, float] | None:
     return (low, high) if same else None
 
 
-def image_layout(space: spaces.Box, env_id: str) -> Layout:
+def image_layout(space: spaces.Box, env_id: str, within: str) -> Layout:
     if len(space.shape) > 3:
         raise UserError(
-            f"{env_id} observes images of {len(space.shape)} dimensions {space.shape}; give height "
-            "and width, and channels before or behind them (environment.frame_stack stacks)."
+            f"{env_id} observes images of {len(space.shape)} dimensions {space.shape}{within}; "
+            "give height, width, and channels before or behind (environment.frame_stack stacks)."
         )
     bounds = bounds_of(space) or (0, 255)
     if bounds == (0, 255) or bounds[0] == bounds[1]:
@@ -160,11 +166,9 @@ def flatten(layout: Layout, observation: Any) -> Observation:
             one_hot[position] = 1
             return one_hot
         case {"discretes": counts, "starts": starts}:
-            several = (np.ravel(numbers) for numbers in (counts, starts, observation))
-            parts = [
-                flatten({"discrete": count, "start": start}, value)
-                for count, start, value in zip(*several, strict=True)
-            ]
+            numbers = checked_shape(np.asarray(observation), list(np.shape(counts)))
+            each = zip(np.ravel(counts), np.ravel(starts), numbers.flat, strict=True)
+            parts = [flatten({"discrete": n, "start": start}, value) for n, start, value in each]
         case {"stack": count, "of": single}:
             parts = [flatten(single, one_of(single, observation, k, count)) for k in range(count)]
         case {"dict": known}:

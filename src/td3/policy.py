@@ -115,8 +115,8 @@ class Policy:
         """Refuse a task that changed since the policy was trained."""
         if task.layout != self.layout:
             now, then = in_words(task.layout), in_words(self.layout)
-            if now == then:  # other bounds, keys or order
-                now, then = f"{now} ({task.layout})", f"{then} ({self.layout})"
+            if now == then:
+                then += " with other bounds, keys or order"
             raise UserError(f"{task.id} now observes {now}, but {self.name} was trained on {then}.")
         own, found = self.card["action"], action_card(task.bounds)
         if found != own:

@@ -23,7 +23,7 @@ from td3.errors import RunStopped, UserError
 from td3.evaluations import Result, make_evaluations
 from td3.files import JsonLines
 from td3.frames import FrameReplay
-from td3.memory import by_observation, check_disk, check_memory, in_words
+from td3.memory import IMAGES_FILE, by_observation, check_memory, in_words
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.policy import policy_card, save_policy
 from td3.population import Population, erase, not_finite
@@ -71,7 +71,6 @@ class Training:
         )
         sizes = (task.state_dim, task.action_dim)
         place = check_memory(config, *sizes, task.layout)
-        check_disk(config, *sizes, place, folder, task.layout)
         self.rings = in_words(config, *sizes, place, task.layout)
         self.replay = make_replay(config, self.population, task, place, folder)
         self.agent = TD3(
@@ -353,7 +352,7 @@ def make_replay(
 ) -> ReplayBuffer:
     """A ring of transitions, or of observations where that is smaller or needed."""
     seeds, size = config.agent_seeds, config.loop.replay_size
-    file = folder / "replay.images"
+    file = folder / IMAGES_FILE
     file.unlink(missing_ok=True)  # of a run that was killed
     if not by_observation(config, task.layout):
         return ReplayBuffer(size, seed=seeds, device=place)

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -144,7 +145,12 @@ def test_more_threads_must_earn_their_place(
 ) -> None:
     before = torch.get_num_threads()
     monkeypatch.setattr(threads, "usable_cores", lambda: max(seconds))
-    monkeypatch.setattr(threads, "seconds_of", lambda work, threads: seconds[threads])
+
+    def pretended(work: Callable[[], None], threads: int) -> float:
+        work()
+        return seconds[threads]
+
+    monkeypatch.setattr(threads, "seconds_of", pretended)
     choose = partial(threads.fastest_threads, 17, 6, agents=1)
     assert choose(hidden_sizes=(256, 256), batch_size=256) == chosen
     assert choose(hidden_sizes=(32, 32), batch_size=64) == 1
@@ -186,6 +192,23 @@ def test_a_run_measures_its_threads_once_and_keeps_them(
         assert len(asked) == 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_images_are_measured_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def measured(*sizes: object) -> int:
+        asked.append(sizes)
+        return 1
+
+    monkeypatch.setattr(threads, "fastest_threads_for_images", measured)
+    agent = {"hidden_sizes": [8], "batch_size": 4, "channels": [2, 2], "features": 5}
+    loop = {"steps": 12, "random_steps": 6, "replay_size": 100}
+    task = {"id": "find:Find-v0", "frame_stack": 2}
+    settings = {"agent": agent, "loop": loop, "device": "cpu", "seeds": 2}
+    train(task, "quick", run=tmp_path / "run", **settings)
+    single = {"dict": {"picture": {"image": [16, 16]}, "position": {"box": [1]}}}
+    assert asked == [({"stack": 2, "of": single}, (2, 2), 5, 4, 2)]
 
 
 @pytest.mark.parametrize("update", ["step", "episode"])

@@ -1,6 +1,5 @@
 """Environments with one thing wrong each, and what the doctor says about them."""
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -15,12 +14,16 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
+from td3.cli import parse
 from td3.cli.doctor import Arguments, run, show
-from td3.config import EnvironmentConfig, load_recipe
+from td3.cli.train import Arguments as TrainArguments
+from td3.cli.train import default, settled
+from td3.config import EnvironmentConfig
 from td3.doctor import diagnosis as doctor
 from td3.doctor.inspection import Check
 from td3.environments import Environment
 from td3.errors import UserError
+from td3.observations import has_images
 
 
 class Sound(gym.Env[Any, Any]):
@@ -230,7 +233,7 @@ def test_a_sound_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
         (CannotBeMade, "environment", "error", "FileNotFoundError: no model.xml"),
         (Unrepeatable, "repeatable", "warning", "at step 3 in observation dimension 0"),
         (BadlyScaled, "scales", "warning", "100 times apart"),
-        (PictureOfWholeNumbers, "observations", "warning", "(16, 16) taken for numbers"),
+        (PictureOfWholeNumbers, "observations", "warning", "(16, 16) is taken for single numbers"),
         (Endless, "time limit", "warning", "no episode ended"),
         (BeyondItsSpace, "stepping", "warning", "outside their declared"),
         (HugeReward, "reward", "warning", "2,000"),
@@ -343,9 +346,9 @@ def test_memory_and_disk_are_held_against_the_ring(
     refused = doctor.check_ring(17, 6, None)
     assert refused.status == "error"
     assert "--loop.replay-size" in refused.advice
-    assert doctor.check_disk(tmp_path, 1, 1, None).status == "ok"
+    assert doctor.check_folder(tmp_path, 1, 1, None).status == "ok"
     monkeypatch.setattr(doctor, "disk_free", lambda folder: 10**8)
-    assert doctor.check_disk(tmp_path, 17, 6, None).status == "warning"
+    assert doctor.check_folder(tmp_path, 17, 6, None).status == "warning"
 
 
 def test_rendering_that_fails_is_a_warning_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,14 +419,18 @@ def test_images_are_judged_as_images() -> None:
             EnvironmentConfig("Pendulum-v1", frame_stack=3, action_repeat=2),
             "--environment.frame-stack 3 --environment.action-repeat 2",
         ),
+        (EnvironmentConfig("Pendulum-v1", {"g": 5.0}), "--environment.kwargs g 5.0"),
         (EnvironmentConfig("CarRacing-v3"), "--recipe pixels"),
         (EnvironmentConfig("find:Find-v0"), "--recipe pixels --environment.resize 0"),
     ],
     ids=lambda given: getattr(given, "id", ""),
 )
 def test_the_recipe_that_is_named_fits(config: EnvironmentConfig, options: str) -> None:
-    assert doctor.options_for(config, Environment(config).task) == options
-    if "pixels" in options:
-        recipe = load_recipe("pixels").environment
-        resize = 0 if options.endswith("resize 0") else recipe.resize
-        Environment(dataclasses.replace(recipe, id=config.id, resize=resize)).reset(seed=0)
+    task = Environment(config).task
+    assert doctor.options_for(config, task) == options
+    words = [config.id, *options.split()]
+    asked = settled(parse(TrainArguments, "train", words, default(words))).environment
+    named = Environment(asked)
+    named.reset(seed=0)
+    assert has_images(named.task.layout) == has_images(task.layout)
+    assert (asked.kwargs, asked.frame_stack >= config.frame_stack) == (config.kwargs, True)

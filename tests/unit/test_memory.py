@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+import td3
 from td3 import memory
-from td3.config import Config, EnvironmentConfig, LoopConfig
+from td3.config import CheckpointConfig, Config, EnvironmentConfig, LoopConfig
 from td3.errors import UserError
 
 GIGABYTE = 10**9
@@ -96,25 +97,42 @@ def test_images_too_many_for_memory_go_to_disk(free: dict[str, float]) -> None:
 
 
 def test_a_disk_too_small_for_the_checkpoints_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    free: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """21.6 GB of images: as a ring on disk, and once more as they are saved."""
+    """21.6 GB of images, saved in pieces of a tenth, and once more as a ring on disk."""
     disk = {"free": 30e9}
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: SimpleNamespace(**disk))
-    pictures = dataclasses.replace(config("cpu"), seeds=1)
+    pictures = dataclasses.replace(config("cpu"), seeds=1, checkpoint=CheckpointConfig(100_000))
+    long = dataclasses.replace(pictures, loop=dataclasses.replace(pictures.loop, steps=10**7))
     short = dataclasses.replace(pictures, loop=dataclasses.replace(pictures.loop, steps=300_000))
 
-    def check(asked: Config, place: str) -> None:
-        memory.check_disk(asked, 84 * 84 * 9, 6, place, tmp_path, PICTURE)
+    def check(asked: Config) -> None:
+        memory.check_disk(asked, 84 * 84 * 9, 6, PICTURE, tmp_path)
 
-    check(pictures, "cpu")
-    check(short, "disk")
-    with pytest.raises(UserError, match=r"^The replay ring and its copy .* need 43\.1 GB"):
-        check(pictures, "disk")
-    disk["free"] = 20e9
-    with pytest.raises(UserError, match=r"will need 21\.6 GB on disk, where 20\.0 GB are free"):
-        check(pictures, "cpu")
+    check(long)
+    disk["free"] = 25e9
+    check(pictures)
+    with pytest.raises(UserError, match=r"will need 28\.0 GB, but .* has room for 25\.0 GB; make"):
+        check(long)
+    free["host"] = 20.0  # the ring goes to disk
+    disk["free"] = 30e9
+    check(short)
+    with pytest.raises(UserError, match=r"ring and its copy .* need 43\.1 GB.* fewer agents, or"):
+        check(pictures)
     (tmp_path / "replay").mkdir()
-    with (tmp_path / "replay" / "000000001.rows").open("wb") as saved:
-        saved.truncate(2_000_000_000)
-    check(pictures, "cpu")  # resumed: some of it is there
+    for name in ("replay/000000001.rows", "replay.images"):  # resumed: some of it is there
+        with (tmp_path / name).open("wb") as saved:
+            saved.truncate(7_000_000_000)
+    check(pictures)
+    disk["free"] = 28e9
+    with pytest.raises(UserError, match=r"room for 42\.0 GB; make room, or take another disk\.$"):
+        check(pictures)
+
+
+def test_a_run_that_will_not_fit_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+    with pytest.raises(UserError, match="Checkpoints, which keep the replay ring, will need"):
+        td3.train("Pendulum-v1", "quick", run=tmp_path / "run", device="cpu", threads=1)
+    assert not list(tmp_path.iterdir())

@@ -180,7 +180,10 @@ def test_what_cannot_be_seen_is_refused_in_one_sentence(
 
 def test_a_refusal_says_which_part_it_means() -> None:
     space = spaces.Dict(view=GREY, more=spaces.Tuple([BOX, spaces.Dict(name=spaces.Text(5))]))
-    with pytest.raises(UserError, match=r"\(a Text space in 'name' in part 1 in 'more'\)"):
+    films = spaces.Dict(film=spaces.Box(0, 255, (4, 64, 64, 3), np.uint8))
+    with pytest.raises(UserError, match=r"\(4, 64, 64, 3\) in 'film'; give height, width"):
+        layout_of(films)
+    with pytest.raises(UserError, match=r"\(a Text space in 'name' in part 2 in 'more'\)"):
         layout_of(space)
 
 
@@ -204,6 +207,12 @@ def test_what_may_be_meant_as_an_image_is_found(
     space: spaces.Space[Any], shapes: list[tuple[int, ...]]
 ) -> None:
     assert flattened_images(space) == shapes
+
+
+@pytest.mark.parametrize("given", [[1, 2], [[1, 0, 1]], [[1], [0], [1]]])
+def test_several_discrete_numbers_have_their_shape(given: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"shape .* instead of \(3,\)"):
+        flatten(layout_of(spaces.MultiDiscrete([2, 3, 4])), given)
 
 
 def test_a_stack_has_its_length() -> None:

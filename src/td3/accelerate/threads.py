@@ -18,8 +18,8 @@ from td3.replay import ReplayBuffer
 
 WORTH_SHARING = 30e6  # floating-point operations in an update; below, threads wait for each other
 GAIN = 1.2  # how much faster more threads must be to be taken, so that chance does not choose
-SECONDS = 0.1  # for each count
-IMAGES = 128  # of a batch, that are enough to tell
+SECONDS = 0.1  # at least, for each count
+IMAGES = 128  # of all agents together: enough to tell, and soon done
 
 
 def fastest_threads(
@@ -40,7 +40,8 @@ def fastest_threads_for_images(
     if usable_cores() == 1:
         return 1
     encoder = Encoder(layout, channels, features, agents=agents)
-    states = torch.zeros(agents, min(batch_size, IMAGES), layout_size(layout))
+    batch = max(1, min(batch_size, IMAGES // agents))
+    states = torch.zeros(agents, batch, layout_size(layout))
     return fastest(lambda: encoder(states).sum().backward())
 
 

@@ -265,12 +265,16 @@ def circumstances(outcomes: Sequence[Outcome]) -> str:
 
 def together(outcomes: Sequence[Outcome]) -> str:
     """How long the paper's tasks took; those beside each other count once."""
-    own = [outcome for outcome in outcomes if outcome.task in TASKS]
-    told, added = elapsed(own), sum(outcome.run.wall_seconds or 0 for outcome in own)
-    aside = f", some beside each other ({duration(added)} added up)" if added > told + 1 else ""
-    which = "All" if len(own) == len(TASKS) else f"{len(own)} of the"
-    more = f"; with the others {duration(elapsed(outcomes))}" if len(own) < len(outcomes) else ""
-    return f"{which} {len(TASKS)} tasks of the paper took {duration(told)}{aside}{more}."
+    timed = [outcome for outcome in outcomes if outcome.run.stretches]
+    paper = [outcome for outcome in timed if outcome.task in TASKS]
+    if not paper:
+        return "How long the paper's tasks took is unknown."
+    at_work, added = elapsed(paper), sum(outcome.run.wall_seconds or 0 for outcome in paper)
+    beside = at_work < added - 1  # a second, for rounding
+    aside = f", some beside each other ({duration(added)} added up)" if beside else ""
+    which = "All" if len(paper) == len(TASKS) else f"{len(paper)} of the"
+    more = f"; with the others {duration(elapsed(timed))}" if len(paper) < len(timed) else ""
+    return f"{which} {len(TASKS)} tasks of the paper took {duration(at_work)}{aside}{more}."
 
 
 def took(run: RunSummary) -> str:

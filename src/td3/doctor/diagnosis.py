@@ -26,7 +26,7 @@ from td3.doctor.inspection import Check, count, examine, read_spaces, refusal
 from td3.doctor.rehearsal import Tick
 from td3.environments import Task, hushed, make, prepare_rendering
 from td3.errors import UserError, first_line
-from td3.memory import available_bytes, check_memory, gigabytes, ring_bytes
+from td3.memory import available_bytes, check_memory, disk_bytes, gigabytes, ring_bytes
 from td3.observations import Layout, has_images
 
 SIMPLEST = EnvironmentConfig("Pendulum-v1")  # to render when no task is named, or none can be
@@ -113,7 +113,7 @@ def check_machine(rendered: EnvironmentConfig | None, sizes: Sizes) -> list[Chec
         check_versions(),
         check_processor(),
         check_ring(*sizes),
-        check_disk(Path("runs") if Path("runs").is_dir() else Path(), *sizes),
+        check_folder(Path("runs") if Path("runs").is_dir() else Path(), *sizes),
         check_gpu(),
         check_rendering(rendered),
         check_extras(),
@@ -146,21 +146,31 @@ def options_for(config: EnvironmentConfig, task: Task | None) -> str:
     """Which recipe, what of it does not fit the task, and what was asked for here."""
     if task is None:
         return ""
-    images = has_images(task.layout)
-    own = load_recipe("pixels" if images else "paper").environment
-    options = ["--recipe pixels"] if images else []
-    try:
-        resized = dataclasses.replace(config, pixels=True, resize=config.resize or own.resize)
-        if images:
-            make(resized).close()
-    except UserError:
-        options.append("--environment.resize 0")
-    for name in WRAPPERS:
-        value = getattr(config, name)
-        if value not in (getattr(own, name), getattr(EnvironmentConfig, name)):
-            flag = f"--environment.{name.replace('_', '-')}"
-            options.append(flag if value is True else f"{flag} {value}")
+    own = usual(task.layout).environment
+    asked = {
+        name: getattr(config, name) for name in WRAPPERS
+        if getattr(config, name) not in (getattr(own, name), getattr(EnvironmentConfig, name))
+    }  # fmt: skip
+    options = ["--recipe pixels"] if has_images(task.layout) else []
+    for fitting in ({}, {"resize": 0}, {"resize": 0, "pixels": False}):
+        changed = fitting | asked
+        try:
+            make(dataclasses.replace(own, id=config.id, kwargs=config.kwargs, **changed)).close()
+        except UserError:
+            continue
+        options += [option(name, value) for name, value in changed.items()]
+        break
+    if config.kwargs:
+        pairs = [f"{name} {value}" for name, value in config.kwargs.items()]
+        options.append(f"--environment.kwargs {' '.join(pairs)}")
     return " ".join(options)
+
+
+def option(name: str, value: bool | int) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--environment.{flag}" if value else f"--environment.no-{flag}"
+    return f"--environment.{flag} {value}"
 
 
 def check_ring(state_dim: int, action_dim: int, layout: Layout | None) -> Check:
@@ -178,16 +188,21 @@ def check_ring(state_dim: int, action_dim: int, layout: Layout | None) -> Check:
     return Check("memory", "ok", f"{size(free)} free; {ring} per seed{where}")
 
 
-def check_disk(folder: Path, state_dim: int, action_dim: int, layout: Layout | None) -> Check:
+def check_folder(folder: Path, state_dim: int, action_dim: int, layout: Layout | None) -> Check:
     """Checkpoints keep the whole ring."""
     where = f"{folder}/" if folder.name else "the current folder"
     if not os.access(folder, os.W_OK):
         return Check("disk", "error", f"{where} cannot be written to",
                      "Go to a folder of your own, or name one with --run.")  # fmt: skip
-    needed = ring_bytes(usual(layout), state_dim, action_dim, layout)
+    config = usual(layout)
+    try:
+        place = check_memory(config, state_dim, action_dim, layout)
+    except UserError:  # which is told of the memory
+        place = "cpu"
+    needed = disk_bytes(config, state_dim, action_dim, layout, place)
     free = disk_free(folder)
     message = f"{size(free)} free in {where}; a run takes up to {size(needed)} per seed"
-    if free < 1.2 * needed:
+    if free < needed:
         return Check("disk", "warning", message,
                      "Free some space, name another disk with --run, or lower "
                      "--loop.replay-size.")  # fmt: skip

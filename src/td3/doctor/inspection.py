@@ -95,10 +95,12 @@ def check_actions(task: Task) -> Check:
 
 def check_observations(task: Task, space: spaces.Space[Any]) -> Check:
     if flattened := flattened_images(space):
-        shapes = " and ".join(map(str, flattened))
+        several = any(len(shape) > 3 for shape in flattened)
         return Check(
             "observations", "warning",
-            f"{in_words(task.layout)}; {shapes} taken for numbers, each by itself",
+            f"{in_words(task.layout)}; the array {flattened[0]} is taken for single numbers",
+            "If these are images, give one at a time and use --environment.frame-stack."
+            if several else
             "If it is an image, declare it as uint8, or as floats from 0 to 1.",
         )  # fmt: skip
     if has_images(task.layout):

@@ -104,19 +104,23 @@ class RunSummary:
         steps, values = zip(*points, strict=True) if points else ((), ())
         return np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64)
 
+    def _timed(self) -> Iterator[tuple[float, str, float | None]]:
+        """(time, name, step) of each event but warnings: a resume may warn before it says that it
+        resumes, and no work was done until then."""
+        for event in self.events:
+            now, name = _number(event.get("time")), str(event.get("event"))
+            if now is not None and name != "warning":
+                yield now, name, _number(event.get("step"))
+
     @property
     def stretches(self) -> list[tuple[float, float]]:
         """When it was at work: from each start or resume to the last event before the next."""
         found: list[tuple[float, float]] = []
-        for event in self.events:
-            now = _number(event.get("time"))
-            if now is None or event.get("event") == "warning":
-                continue
-            if not found or event.get("event") in ("start", "resume"):
+        for now, name, _ in self._timed():
+            if not found or name in ("start", "resume"):
                 found.append((now, now))
-            else:
-                start, end = found[-1]
-                found[-1] = start, max(end, now)
+            start, end = found[-1]
+            found[-1] = start, max(end, now)
         return found
 
     def _clock(self) -> list[tuple[float, float]]:
@@ -127,15 +131,10 @@ class RunSummary:
         ticks: list[tuple[float, float]] = []
         step = seconds = 0.0
         before: float | None = None
-        for event in self.events:
-            now = _number(event.get("time"))
-            # A resume may warn before it says that it resumes: no work was done until then.
-            if now is None or event.get("event") == "warning":
-                continue
-            if before is not None and event.get("event") not in ("start", "resume"):
+        for now, name, reached in self._timed():
+            if before is not None and name not in ("start", "resume"):
                 seconds += max(0.0, now - before)
             before = now
-            reached = _number(event.get("step"))
             step = max(step, reached or 0.0)
             if reached is not None or not ticks:
                 ticks.append((step, seconds))
