@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from td3 import pretrained
 from td3.bench import paper
@@ -27,8 +28,10 @@ from td3.bench.outcomes import (
 )
 from td3.bench.pages import BEGIN, END, renewed
 from td3.bench.paper import (
+    CHOICE_SEED,
     TEST_SEED,
     Plan,
+    best_of,
     cores_for,
     earnings,
     keep,
@@ -42,7 +45,7 @@ from td3.bench.stored import COLUMNS, store_run
 from td3.cli import main
 from td3.errors import RunBusy, UserError
 from td3.launch import resume
-from td3.policy import load_policy
+from td3.policy import Policy, load_policy, policies_of
 from td3.report.page import table
 from td3.report.summary import read_run
 from td3.run import locked
@@ -88,6 +91,7 @@ def flags(plan: Plan) -> list[str]:
 def few_episodes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paper, "TEST_EPISODES", 5)
+        patch.setattr(paper, "CHOICE_EPISODES", 2)
         yield
 
 
@@ -279,13 +283,34 @@ def shipped(trained: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_the_best_policy_is_tested_on_other_episodes(
     trained: Plan, shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = load_policy(trained.run_of("Pendulum-v1"))
     kept = load_policy(trained.policy_of("Pendulum-v1"))
+    found = policies_of(trained.run_of("Pendulum-v1"))
+    (own,) = [policy for policy in found if policy.card["sha256"] == kept.card["sha256"]]
     assert kept.card | {"tested": None} == own.card | {"tested": None}
     assert shipped["mean_return_low"] < shipped["mean_return"] < shipped["mean_return_high"]
     assert earnings(own) == shipped
     monkeypatch.setattr(paper, "evaluate", None)  # what is known is not played again
     assert keep(trained, "Pendulum-v1") == shipped
+
+
+def test_the_best_policy_is_the_best_on_the_same_starts(
+    trained: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever each says of itself."""
+    policies = policies_of(trained.run_of("Pendulum-v1"))
+    asked = []
+
+    def pretended(policy: Policy, seed: int, episodes: int) -> NDArray[np.float64]:
+        asked.append((policy.name, seed, episodes))
+        return np.array([float(policy.name == "agent-1")])
+
+    monkeypatch.setattr(paper, "returns_of", pretended)
+    for best, other in ((0, 1), (1, 0)):
+        policies[best].card["mean_return"], policies[other].card["mean_return"] = 1.0, 0.0
+        assert best_of(policies).name == "agent-1"
+    starts = (CHOICE_SEED, paper.CHOICE_EPISODES)
+    assert set(asked) == {("agent-0", *starts), ("agent-1", *starts)}
+    assert CHOICE_SEED != TEST_SEED
 
 
 def test_evaluate_finds_what_is_stated(
