@@ -51,7 +51,7 @@ def observation_layout(space: spaces.Space[Any], env_id: str, within: str = "") 
             }
     raise UserError(
         f"td3 cannot turn the observations of {env_id} ({describe(space)}{within}) into numbers; "
-        "wrap it with gymnasium.wrappers.TransformObservation to give a Box with numbers."
+        "leave it out or make it a Box of numbers (gymnasium.wrappers), and register that."
     )
 
 

@@ -240,12 +240,18 @@ def policies_of(path: Path, agent: int | None = None) -> list[Policy]:
         files = [file for file in files if file.stem == f"agent-{agent}"]
     if not files:
         whose = f"agent {agent}" if agent is not None else "any agent"
-        there = f"there is {', '.join(Path(name).stem for name in sorted(names))}"
-        stored = "results are kept without policies; --pretrained knows some"
-        none = stored if (path / CURVES).is_file() else "is it a run that was evaluated once?"
-        hint = there if names else none
-        raise UserError(f"No policy of {whose} in {path}; {hint}")
+        raise UserError(f"No policy of {whose} in {path}: {why_none(path, names)}.")
     return [read_policy(file) for file in files]
+
+
+def why_none(path: Path, names: list[str]) -> str:
+    if names:
+        return f"there is {', '.join(Path(name).stem for name in sorted(names))}"
+    if (path / CURVES).is_file():
+        return "stored results, without policies"
+    if (path / "config.toml").is_file():
+        return "no evaluation of this run has kept one"
+    return "it is no run (no config.toml)"
 
 
 def siblings(path: Path) -> list[str]:

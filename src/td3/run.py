@@ -166,7 +166,7 @@ def read_tables(folder: Path) -> dict[str, Any]:
         what = "holds no run (no config.toml)" if folder.is_dir() else "does not exist"
         hint = nearest(str(folder), (str(c.parent) for c in folder.parent.glob("*/config.toml")))
         if any(folder.glob("*/config.toml")):
-            hint = f" It holds runs: name one of them, or {folder}/* for all."
+            hint = " It holds runs: name one of them."
         raise UserError(f"{folder} {what}.{hint}")
     return read_toml(folder / "config.toml")
 

@@ -179,7 +179,7 @@ def test_what_is_no_run_is_said_to_be_none(saved: tuple[td3.TD3, Path]) -> None:
     (run / "config.toml").touch()
     with pytest.raises(UserError, match="neither a run folder nor a"):
         td3.load_policy(run / "config.toml")
-    with pytest.raises(UserError, match=r"No policy of agent 5 in .*; there is agent-0"):
+    with pytest.raises(UserError, match=r"No policy of agent 5 in .*: there is agent-0"):
         td3.load_policy(run, agent=5)
 
 

@@ -227,7 +227,8 @@ def check_speed(seen: Seen) -> Check:
     speed = seen.steps / max(seen.seconds, 1e-9)
     return Check(
         "speed", "ok",
-        f"{speed:,.0f} steps/s with random actions; a million steps: {duration(1e6 / speed)}",
+        f"{speed:,.0f} steps/s with random actions; a million steps of the simulator alone: "
+        f"{duration(1e6 / speed)}",
     )  # fmt: skip
 
 
