@@ -16,7 +16,7 @@ from run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3 import checkpoint
 from td3.errors import RunBusy, RunStopped, UserError
-from td3.launch import resume, start
+from td3.launch import resume, start, train
 
 
 class Moody(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
@@ -49,6 +49,16 @@ gym.register("Raising-v0", entry_point=Raising)
 def run(tmp_path: Path) -> Path:
     train_in_pieces(tiny(loop={"steps": 300}), tmp_path / "run", [])
     return tmp_path / "run"
+
+
+def test_a_finished_run_without_its_only_checkpoint_is_not_begun_anew(tmp_path: Path) -> None:
+    loop = {"steps": 60, "random_steps": 20}
+    folder = train("Pendulum-v1", "quick", run=tmp_path / "run", loop=loop, threads=1)
+    metrics = (folder / "metrics.jsonl").read_bytes()
+    shutil.rmtree(folder / "checkpoints")
+    with pytest.raises(UserError, match="has no checkpoints; it cannot be continued"):
+        resume(folder)
+    assert (folder / "metrics.jsonl").read_bytes() == metrics
 
 
 def test_a_run_without_its_checkpoints_is_not_begun_anew(run: Path) -> None:

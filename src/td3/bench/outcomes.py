@@ -1,6 +1,6 @@
 """What stored runs earned, beside what others published, and how sure that is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,38 +120,44 @@ def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
 
     A seed of theirs lies as far from their mean in one evaluation as in the others.
     """
-    stream = np.random.default_rng(0)
-    found = []
-    for _ in range(RESAMPLES):
-        chances = []
-        for outcome in outcomes:
-            theirs, ours = outcome.authors_window, outcome.window
-            assert theirs is not None
-            chosen = ours[stream.integers(len(ours), size=len(ours))]
-            drawn = theirs.mean + theirs.std * stream.standard_normal((theirs.seeds, 1))
-            pairs = zip(chosen.T, drawn.T, strict=True)
-            chances.append(np.mean([probability_of_improvement(*pair) for pair in pairs]))
-        found.append(np.mean(chances))
-    low, high = np.percentile(found, [2.5, 97.5])
-    return float(np.mean(found)), float(low), float(high)
+
+    def once(outcome: Outcome, theirs: Reference, stream: np.random.Generator) -> float:
+        ours = outcome.window
+        chosen = ours[stream.integers(len(ours), size=len(ours))]
+        drawn = theirs.mean + theirs.std * stream.standard_normal((theirs.seeds, 1))
+        pairs = zip(chosen.T, drawn.T, strict=True)
+        return float(np.mean([probability_of_improvement(*pair) for pair in pairs]))
+
+    found = drawn_again(outcomes, once)
+    return float(found.mean()), *middle_of(found)
 
 
 def mean_score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
     """The mean over tasks of our mean, with an interval that knows of both sides' few seeds."""
-    stream = np.random.default_rng(0)
-    found = []
-    for _ in range(RESAMPLES):
-        scores = []
-        for outcome in outcomes:
-            theirs, ours = outcome.authors_window, outcome.last
-            assert theirs is not None
-            error = theirs.std.mean() / theirs.seeds**0.5
-            one = stream.normal(theirs.mean.mean(), error)
-            scores.append(outcome.score(stream.choice(ours, len(ours)).mean(), one))
-        found.append(np.mean(scores))
-    low, high = np.percentile(found, [2.5, 97.5])
+
+    def once(outcome: Outcome, theirs: Reference, stream: np.random.Generator) -> float:
+        error = theirs.std.mean() / theirs.seeds**0.5
+        one = stream.normal(theirs.mean.mean(), error)
+        chosen = stream.choice(outcome.last, len(outcome.last))
+        return float(outcome.score(chosen.mean(), one))
+
     mean = np.mean([outcome.score(outcome.last).mean() for outcome in outcomes])
-    return float(mean), float(low), float(high)
+    return float(mean), *middle_of(drawn_again(outcomes, once))
+
+
+def drawn_again(
+    outcomes: Sequence[Outcome],
+    once: Callable[[Outcome, Reference, np.random.Generator], float],
+) -> Floats:
+    """The mean over tasks, for many ways in which both sides' seeds might have fallen."""
+    stream = np.random.default_rng(0)
+    both = [(one, one.authors_window) for one in outcomes if one.authors_window is not None]
+    return np.array([np.mean([once(*sides, stream) for sides in both]) for _ in range(RESAMPLES)])
+
+
+def middle_of(found: Floats) -> tuple[float, float]:
+    low, high = np.percentile(found, [2.5, 97.5])
+    return float(low), float(high)
 
 
 def score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:

@@ -270,8 +270,8 @@ def together(outcomes: Sequence[Outcome]) -> str:
     if not paper:
         return "How long the paper's tasks took is unknown."
     at_work, added = elapsed(paper), sum(outcome.run.wall_seconds or 0 for outcome in paper)
-    beside = at_work < added - 1  # a second, for rounding
-    aside = f", some beside each other ({duration(added)} added up)" if beside else ""
+    at_once = at_work < added - 1  # a second, for rounding
+    aside = f", some beside each other ({duration(added)} added up)" if at_once else ""
     which = "All" if len(paper) == len(TASKS) else f"{len(paper)} of the"
     more = f"; with the others {duration(elapsed(timed))}" if len(paper) < len(timed) else ""
     return f"{which} {len(TASKS)} tasks of the paper took {duration(at_work)}{aside}{more}."
