@@ -40,7 +40,7 @@ from td3.bench.paper import (
     planned,
     train_tasks,
 )
-from td3.bench.results import difference, made, made_in_short, returns_row, write_results
+from td3.bench.results import made, made_in_short, returns_row, to_authors, write_results
 from td3.bench.stored import COLUMNS, store_run
 from td3.cli import main
 from td3.errors import RunBusy, UserError
@@ -381,8 +381,9 @@ def test_what_is_stored_is_what_the_pages_show() -> None:
     results = ROOT / "benchmarks" / "results"
     authors = REFERENCES / "td3_authors_curves.csv"
     outcomes, originals = (read_tasks(results / name, authors) for name in ("paper", "original"))
+    others = read_tasks(results / "paper", REFERENCES / "tianshou.csv")
     tables = {
-        "docs/results.md": made(outcomes, originals, read_walkers(results, REFERENCES)),
+        "docs/results.md": made(outcomes, others, originals, read_walkers(results, REFERENCES)),
         "README.md": made_in_short(outcomes),
     }
     for page, made_now in tables.items():
@@ -444,6 +445,21 @@ def test_the_papers_own_settings_stand_beside_todays(tmp_path: Path) -> None:
     assert circumstances.count("| `") == 3
 
 
+def test_another_implementation_stands_beside_runs_as_long_as_its_own(tmp_path: Path) -> None:
+    for task, every in (("Humanoid-v5", 500_000), ("Walker2d-v5", 100_000)):
+        pretended(tmp_path / "paper", task, [[0.0, 5400.0, 10.0], [0.0, 5300.0, 20.0]], every)
+    pretended(tmp_path / "paper", "MyTask-v0", [[0.0, 1.0, 2.0], [0.0, 1.0, 3.0]], 500_000)
+    page = tmp_path / "docs" / "results.md"
+    write_results(tmp_path, REFERENCES, page, None)
+    _, text = page.read_text(encoding="utf-8").split("## Beside another implementation")
+    text, _ = text.split("## Circumstances")
+    # Squared errors of 2,500 and 3,186 with 4.38 degrees of freedom, of Student's t 2.68.
+    found = "| Humanoid-v5 | 5,350 ± 50 | 5,190 ± 178 | 160 (-41.9 to 363): no difference shown |"
+    assert found in text
+    assert "Walker2d" not in text
+    assert "MyTask" not in text
+
+
 def test_without_walkers_nothing_is_said_of_them(trained: Plan, tmp_path: Path) -> None:
     assert read_walkers(tmp_path, REFERENCES) == []
     outcomes = read_tasks(trained.results, REFERENCES / "td3_authors_curves.csv")
@@ -497,8 +513,8 @@ def test_the_page_has_the_known_answers(tmp_path: Path) -> None:
     assert score([hopper])[0] == pytest.approx(1.545)
     assert mean_score([hopper]) == pytest.approx((1.545, 1.45, 1.65), abs=0.03)
     assert returns_row(ant)[4:7] == ("100 ± 10", "92.5 to 108", "100 ± 10")
-    assert difference(ant).endswith(": no difference shown")
-    assert difference(hopper).endswith(": above")
+    assert to_authors(ant).endswith(": no difference shown")
+    assert to_authors(hopper).endswith(": above")
     text = made([hopper, ant, pendulum])
     assert "| InvertedPendulum-v5 | 18 (" in text
     # No probability at a ceiling; the mean knows that theirs is uncertain.

@@ -50,6 +50,11 @@ class Outcome:
         return np.asarray(self.window.mean(axis=1))
 
     @property
+    def best(self) -> Floats:
+        """Each seed's return in the evaluation whose mean is the best."""
+        return np.asarray(self.curve.values[:, self.curve.mean.argmax()])
+
+    @property
     def authors(self) -> Reference | None:
         """At the steps of our evaluations, or, if they had others, over as many steps as ours."""
         if self.published is None:

@@ -24,6 +24,7 @@ from td3.bench.pages import BEGIN, number, renew, table
 from td3.bench.paper import TASKS
 from td3.errors import UserError
 from td3.report.intervals import (
+    Floats,
     bootstrap,
     difference_interval,
     interquartile_mean,
@@ -55,6 +56,11 @@ authors' networks earned untrained, 1 their mean at the same steps. The mean sco
 from resampling ours and drawing theirs; that of the interquartile mean, whose middle half holds few
 seeds of the hard tasks, from resampling ours alone, the seeds of each task by themselves."""
 
+OTHERS = """\
+[Tianshou](https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) trained these tasks, in
+version 3 or 2, for as many steps of ten seeds with the same settings. Both figures are best means
+over time; theirs is the best of 200 evaluations. Differences as above."""
+
 ORIGINAL = """\
 What the settings do: here they are the paper's own (`benchmarks/original.toml`) instead of those of
 the authors' code today. The figure has both, as far as there are both, and the authors' curves."""
@@ -72,6 +78,7 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
     outcomes, originals = (read_tasks(results / name, authors) for name in ("paper", "original"))
     if not outcomes:
         raise UserError(f"{results / 'paper'} holds no results; 'td3 bench paper' makes them.")
+    others = read_tasks(results / "paper", references / "tianshou.csv")
     walkers = read_walkers(results, references)
     media = page.parent / "media"
     try:
@@ -82,7 +89,7 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
             written += plot_beside(authors, both, media / "original")
         if walkers:
             written += plot([walker.run for walker in walkers], media / "walkers")
-        renew(page, "Results", made(outcomes, originals, walkers))
+        renew(page, "Results", made(outcomes, others, originals, walkers))
         written.insert(0, page)
         if front and front.is_file() and BEGIN in front.read_text(encoding="utf-8"):
             renew(front, "", made_in_short(outcomes))
@@ -100,8 +107,13 @@ def plot_beside(authors: Path, outcomes: Sequence[Outcome], out: Path) -> list[P
 
 
 def made(
-    outcomes: Sequence[Outcome], originals: Sequence[Outcome] = (), walkers: Sequence[Outcome] = ()
+    outcomes: Sequence[Outcome],
+    others: Sequence[Outcome] = (),
+    originals: Sequence[Outcome] = (),
+    walkers: Sequence[Outcome] = (),
 ) -> str:
+    """The page; `others` are the tasks again, beside what Tianshou published."""
+    elsewhere = ["## Beside another implementation", others_table(others), OTHERS]
     settings = [
         "## With the paper's own settings", "![Learning curves](media/original.png)",
         returns_table(originals), ORIGINAL, comparison(originals),
@@ -119,6 +131,7 @@ def made(
             "## Beside the authors",
             comparison(outcomes),
             *([COMPARED] if comparable([*outcomes, *originals]) else ()),
+            *(elsewhere if as_long(others) else ()),
             *(settings if originals else ()),
             *(course if walkers else ()),
             "## Circumstances",
@@ -134,8 +147,8 @@ def made_in_short(outcomes: Sequence[Outcome]) -> str:
     rows = []
     for outcome in outcomes:
         row = returns_row(outcome)
-        apart = difference(outcome) if comparable([outcome]) else ""
-        rows.append([row.task, row.last, row.authors_last, apart, took(outcome.run)])
+        difference = to_authors(outcome) if comparable([outcome]) else ""
+        rows.append([row.task, row.last, row.authors_last, difference, took(outcome.run)])
     figure = "![Learning curves beside the authors'](docs/media/results.png)"
     return f"{figure}\n\n{table(header, rows)}"
 
@@ -146,6 +159,28 @@ def returns_table(outcomes: Sequence[Outcome]) -> str:
         "authors'", "interquartile mean",
     ]  # fmt: skip
     return table(header, [returns_row(outcome) for outcome in outcomes])
+
+
+def others_table(others: Sequence[Outcome]) -> str:
+    rows = []
+    for outcome in as_long(others):
+        best, theirs = outcome.best, outcome.published
+        assert theirs is not None
+        mean, std = float(theirs.mean[-1]), float(theirs.std[-1])
+        figures = plus_minus(best.mean(), best.std()), plus_minus(mean, std)
+        rows.append([outcome.task, *figures, apart(best, mean, std, theirs.seeds)])
+    return table(["task", "best mean over time", "Tianshou's", "difference"], rows)
+
+
+def as_long(others: Sequence[Outcome]) -> list[Outcome]:
+    """Those with several seeds that were trained for as many steps as what was published."""
+    return [
+        other
+        for other in others
+        if other.published
+        and len(other.curve.values) > 1
+        and other.curve.steps[-1] == other.published.steps[-1]
+    ]
 
 
 def walkers_table(walkers: Sequence[Outcome]) -> str:
@@ -178,7 +213,6 @@ class Row(NamedTuple):
 
 def returns_row(outcome: Outcome) -> Row:
     curve, authors, window = outcome.curve, outcome.authors, outcome.authors_window
-    best = int(curve.mean.argmax())
     theirs = ["", ""]
     if authors:
         top = int(authors.mean.argmax())
@@ -196,7 +230,7 @@ def returns_row(outcome: Outcome) -> Row:
     return Row(
         outcome.task + (f" until {shared:,} steps" if short else ""),
         str(len(curve.values)) + (f", {lost} diverged" if lost else ""),
-        plus_minus(curve.mean[best], curve.values[:, best].std()),
+        plus_minus(outcome.best.mean(), outcome.best.std()),
         theirs[0],
         plus_minus(outcome.last.mean(), outcome.window.std(axis=0).mean()),
         interval(*map(float, mean_interval(outcome.last))) if several else "",
@@ -211,7 +245,7 @@ def comparison(outcomes: Sequence[Outcome]) -> str:
         return "The authors published no curves of these tasks at these steps."
     rows = []
     for outcome in shared:
-        rows.append([outcome.task, difference(outcome), *beside([outcome])])
+        rows.append([outcome.task, to_authors(outcome), *beside([outcome])])
     if len(shared) > 1:
         rows.append(["**together**", "", *beside(shared)])
     header = [
@@ -231,13 +265,18 @@ def beside(outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def difference(outcome: Outcome) -> str:
+def to_authors(outcome: Outcome) -> str:
     theirs = outcome.authors_window
     assert theirs is not None
     mean, std = float(theirs.mean.mean()), float(theirs.std.mean())
-    low, high = difference_interval(outcome.last, mean, std, theirs.seeds)
+    return apart(outcome.last, mean, std, theirs.seeds)
+
+
+def apart(ours: Floats, mean: float, std: float, seeds: int) -> str:
+    """Ours less theirs, with its interval and what that says."""
+    low, high = difference_interval(ours, mean, std, seeds)
     verdict = "below" if high < 0 else "above" if low > 0 else "no difference shown"
-    return f"{number(float(outcome.last.mean()) - mean)} ({interval(low, high)}): {verdict}"
+    return f"{number(float(ours.mean()) - mean)} ({interval(low, high)}): {verdict}"
 
 
 def circumstances(outcomes: Sequence[Outcome]) -> str:

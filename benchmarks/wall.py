@@ -1,0 +1,50 @@
+"""All policies that come along in one moving picture: python benchmarks/wall.py FILE"""
+
+import sys
+from itertools import count, islice
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from td3.bench.paper import BEYOND, TASKS
+from td3.environments import follow
+from td3.policy import load_policy
+from td3.pretrained import pretrained
+from td3.video import Frame, frames_per_second, play, rendering
+
+COLUMNS, SIDE, LABEL = 3, 200, 22  # the last two in pixels
+FPS, SECONDS, QUALITY = 20, 4, 40
+SEED = 1_000_000
+
+
+def tile(task: str) -> list[Frame]:
+    """Some seconds of a task in real time, episode after episode, with its name above."""
+    policy = load_policy(pretrained(task))
+    environment = rendering(policy.environment)
+    follow(environment.env)
+    fps = frames_per_second(environment, policy.environment.action_repeat)
+    length = SECONDS * fps
+    endless = (frame for seed in count(SEED) for frame in play(policy, environment, seed, length))
+    frames = list(islice(endless, length))
+    environment.close()
+    return [labelled(frames[round(k * fps / FPS)], task) for k in range(SECONDS * FPS)]
+
+
+def labelled(frame: Frame, task: str) -> Frame:
+    picture = Image.new("RGB", (SIDE, SIDE + LABEL), "white")
+    picture.paste(Image.fromarray(frame).resize((SIDE, SIDE), Image.Resampling.LANCZOS), (0, LABEL))
+    middle = (SIDE / 2, LABEL / 2)
+    ImageDraw.Draw(picture).text(middle, task, "#333333", ImageFont.load_default(13), anchor="mm")
+    return np.asarray(picture)
+
+
+def row(tiles: list[list[Frame]]) -> list[Frame]:
+    return [np.hstack(side_by_side) for side_by_side in zip(*tiles, strict=True)]
+
+
+if __name__ == "__main__":
+    tiles = [tile(task) for task in (*TASKS, *BEYOND)]
+    rows = [row(tiles[k : k + COLUMNS]) for k in range(0, len(tiles), COLUMNS)]
+    first, *others = (Image.fromarray(np.vstack(frames)) for frames in zip(*rows, strict=True))
+    how = {"append_images": others, "duration": 1000 // FPS, "loop": 0, "quality": QUALITY}
+    first.save(sys.argv[1], save_all=True, **how)
