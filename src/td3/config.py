@@ -5,6 +5,7 @@ code (and in their paper, where it differs). Help texts and documentation are ma
 """
 
 import dataclasses
+import difflib
 import itertools
 import numbers
 import tomllib
@@ -210,6 +211,20 @@ VARIABLE = (
 WRAPPERS = ("pixels", "resize", "grey", "frame_stack", "action_repeat")
 
 
+# What other implementations call these settings.
+ELSEWHERE = {
+    "gamma": "agent.discount", "lr": "agent.actor_learning_rate",
+    "learning_rate": "agent.actor_learning_rate", "actor_lr": "agent.actor_learning_rate",
+    "critic_lr": "agent.critic_learning_rate", "policy_delay": "agent.policy_freq",
+    "policy_frequency": "agent.policy_freq", "target_policy_noise": "agent.policy_noise",
+    "target_noise_clip": "agent.noise_clip", "max_timesteps": "loop.steps",
+    "total_timesteps": "loop.steps", "start_timesteps": "loop.random_steps",
+    "learning_starts": "loop.random_steps", "expl_noise": "loop.exploration_noise",
+    "buffer_size": "loop.replay_size", "eval_freq": "evaluation.every",
+    "eval_episodes": "evaluation.episodes", "num_envs": "environment.count",
+}  # fmt: skip
+
+
 def varied(config: Config, settings: Mapping[str, float]) -> Config:
     """The configuration with other values at these dotted names."""
     for key, value in settings.items():
@@ -235,7 +250,9 @@ def _merge(default: Any, data: Mapping[str, Any], prefix: str) -> Any:
     changes: dict[str, Any] = {}
     for key, value in data.items():
         if key not in known:
-            raise UserError(f"Unknown setting {prefix + key!r}.{nearest(key, known)}")
+            meant = setting_near(prefix + key)
+            hint = f" Did you mean {meant!r}?" if meant else nearest(key, known)
+            raise UserError(f"Unknown setting {prefix + key!r}.{hint}")
         current = getattr(default, key)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, Mapping):
@@ -244,6 +261,18 @@ def _merge(default: Any, data: Mapping[str, Any], prefix: str) -> Any:
         else:
             changes[key] = _convert(value, hints[key], prefix + key)
     return dataclasses.replace(default, **changes)
+
+
+def setting_near(name: str) -> str:
+    """The setting that may be meant by a name, with or without its table; empty: none."""
+    names = [key for key, _ in dotted(to_dict(Config()))]
+    known = {own.rpartition(".")[2]: own for own in names} | ELSEWHERE
+    table, _, word = name.replace("-", "_").rpartition(".")
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    if not near:
+        return ""
+    there = f"{table}.{near[0]}"
+    return there if there in names else known[near[0]]
 
 
 def _convert(value: Any, hint: Any, key: str) -> Any:

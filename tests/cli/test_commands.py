@@ -249,6 +249,10 @@ def test_recipes_are_listed_shown_and_copied(tmp_path: Path) -> None:
 MISTAKES: dict[str, tuple[list[str], str]] = {
     "command": (["trian"], "No command 'trian'. Did you mean 'train'?"),
     "flag": (["train", "--agent.batch-sze", "3"], "Did you mean --agent.batch-size?"),
+    "flag without its table": (["train", "--discount", "1"], "Did you mean --agent.discount?"),
+    "flag of another tool": (["train", "--gamma", "0.9"], "Did you mean --agent.discount?"),
+    "flag of the command": (["train", "--quite"], "Did you mean --quiet?"),
+    "flag of another command": (["evaluate", "--episode", "3"], "Did you mean --episodes?"),
     "value": (["train", "--agent.batch-size", "many"], "Error parsing --agent.batch-size"),
     "part of a step": (["train", "--steps", "1.5"], "--steps: '1.5' is not a whole number."),
     "no number": (["train", "--seeds", "ten"], "--seeds: 'ten' is not a whole number."),
@@ -309,7 +313,8 @@ def test_an_unknown_key_in_a_recipe_is_named(tmp_path: Path, capsys: Any) -> Non
     recipe.write_text("[agent]\nbatch_sise = 3\n")
     assert main(["train", "Pendulum-v1", "--recipe", str(recipe)]) == 2
     assert (
-        "Unknown setting 'agent.batch_sise'. Did you mean 'batch_size'?" in capsys.readouterr().err
+        "Unknown setting 'agent.batch_sise'. Did you mean 'agent.batch_size'?"
+        in capsys.readouterr().err
     )
     recipe.write_text("[agent\n")
     assert main(["train", "Pendulum-v1", "--recipe", str(recipe)]) == 2

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from td3.checks import check
-from td3.config import VARIABLE, Config, from_dict, to_dict
+from td3.config import ELSEWHERE, VARIABLE, Config, dotted, from_dict, setting_near, to_dict
 from td3.errors import UserError
 from td3.toml import to_toml
 
@@ -32,7 +32,13 @@ def test_whole_numbers_are_accepted_where_fractions_are_meant() -> None:
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"agent": {"batch_sise": 1}}, "Unknown setting 'agent.batch_sise'. Did you mean"),
+        (
+            {"agent": {"batch_sise": 1}},
+            "Unknown setting 'agent.batch_sise'. Did you mean 'agent.batch_size'?",
+        ),
+        ({"agent": {"gamma": 1}}, "Unknown setting 'agent.gamma'. Did you mean 'agent.discount'?"),
+        ({"gamma": 0.9}, "Unknown setting 'gamma'. Did you mean 'agent.discount'?"),
+        ({"step": 9}, "Unknown setting 'step'. Did you mean 'loop.steps'?"),
         ({"agnt": {}}, "Unknown setting 'agnt'. Did you mean 'agent'?"),
         ({"agent": 3}, "agent is a table of settings, not 3."),
         ({"agent": {"batch_size": "x"}}, "agent.batch_size must be int, not 'x'."),
@@ -173,3 +179,12 @@ def test_numbers_that_nobody_can_mean_are_refused(tables: dict[str, Any], messag
     with pytest.raises(UserError) as caught:
         check(from_dict({"environment": {"id": "Pendulum-v1"}, **tables}))
     assert str(caught.value) == message
+
+
+def test_what_others_call_a_setting_leads_to_a_setting() -> None:
+    known = {key for key, _ in dotted(to_dict(Config()))}
+    assert set(ELSEWHERE.values()) <= known
+    assert [setting_near(name) for name in ELSEWHERE] == list(ELSEWHERE.values())
+    assert setting_near("evaluation.evry") == "evaluation.every"
+    assert setting_near("checkpoint.evry") == "checkpoint.every"
+    assert setting_near("nonsense") == ""

@@ -116,8 +116,13 @@ def sentence(box: str, command: str) -> str:
     text = re.sub(
         r"^Error parsing (--[\w.-]+): no type matching .* - <class '\w+'>: ", r"\1: ", text
     )
-    meant = next((s for s in filled[1:] if s.startswith("Perhaps you meant")), "")
-    option = re.search(r"--[\w.-]+", meant)
+    perhaps = next((s for s in filled[1:] if s.startswith("Perhaps you meant")), "")
+    if command == "train" and (unknown := re.match(r"Unrecognized options: --([\w.-]+)", text)):
+        from td3.config import setting_near
+
+        near = setting_near(unknown.group(1)).replace("_", "-")
+        perhaps = f"--{near}" if near else perhaps
+    option = re.search(r"--[\w.-]+", perhaps)
     hint = f" Did you mean {option.group()}?" if option else ""
     return f"{text}.{hint} See 'td3 {command} --help'."
 
