@@ -440,23 +440,27 @@ def test_the_papers_own_settings_stand_beside_todays(tmp_path: Path) -> None:
     _, text = page.read_text(encoding="utf-8").split("## With the paper's own settings")
     own, circumstances = text.split("## Circumstances")
     assert "| Walker2d-v5 | 3 | 4,001 ± 0.816 |" in own
-    assert own.count("above") == 1
+    today, authors = own.split("| probability of improvement |")
+    assert "| Walker2d-v5 | 4,001 ± 0.816 | 101 ± 0.816 | 3,900 (3,898 to 3,902): above |" in today
+    assert authors.count("above") == 1
     assert "Ant" not in own
     assert circumstances.count("| `") == 3
 
 
 def test_another_implementation_stands_beside_runs_as_long_as_its_own(tmp_path: Path) -> None:
-    for task, every in (("Humanoid-v5", 500_000), ("Walker2d-v5", 100_000)):
+    for task, every in (("Humanoid-v5", 500_000), ("Walker2d-v5", 500_000), ("Ant-v5", 100_000)):
         pretended(tmp_path / "paper", task, [[0.0, 5400.0, 10.0], [0.0, 5300.0, 20.0]], every)
     pretended(tmp_path / "paper", "MyTask-v0", [[0.0, 1.0, 2.0], [0.0, 1.0, 3.0]], 500_000)
     page = tmp_path / "docs" / "results.md"
     write_results(tmp_path, REFERENCES, page, None)
     _, text = page.read_text(encoding="utf-8").split("## Beside another implementation")
     text, _ = text.split("## Circumstances")
-    # Squared errors of 2,500 and 3,186 with 4.38 degrees of freedom, of Student's t 2.68.
-    found = "| Humanoid-v5 | 5,350 ± 50 | 5,190 ± 178 | 160 (-41.9 to 363): no difference shown |"
-    assert found in text
-    assert "Walker2d" not in text
+    # Squared errors of 2,500 and 3,540 with 4.78 degrees of freedom, of Student's t 2.61.
+    found = "| Humanoid-v5 | 5,350 ± 50 | 5,190 ± 178 | 160 (-42.2 to 363): no difference shown |"
+    assert f"{found}  |" in text
+    # Of 4,683 ± 540, both of ten seeds: 3,982 ± 274.
+    assert ": above | -700 (-1,135 to -266): below |" in text
+    assert "Ant" not in text
     assert "MyTask" not in text
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from td3.bench.paper import BEYOND, TASKS
 from td3.errors import UserError
@@ -39,10 +40,13 @@ class Outcome:
         return self.run.environment
 
     @property
+    def last_steps(self) -> NDArray[np.int64]:
+        return self.curve.steps[self.curve.steps > 0][-LAST:]
+
+    @property
     def window(self) -> Floats:
         """The last ten evaluations of each seed, seeds × evaluations; before training none."""
-        trained = self.curve.steps > 0
-        return np.asarray(self.curve.values[:, trained][:, -LAST:])
+        return np.asarray(self.curve.values[:, np.isin(self.curve.steps, self.last_steps)])
 
     @property
     def last(self) -> Floats:
@@ -53,6 +57,10 @@ class Outcome:
     def best(self) -> Floats:
         """Each seed's return in the evaluation whose mean is the best."""
         return np.asarray(self.curve.values[:, self.curve.mean.argmax()])
+
+    def at(self, steps: NDArray[np.int64]) -> Floats:
+        """The mean of each seed's evaluations at these steps."""
+        return np.asarray(self.curve.values[:, np.isin(self.curve.steps, steps)].mean(axis=1))
 
     @property
     def authors(self) -> Reference | None:
@@ -69,9 +77,8 @@ class Outcome:
         """At the steps of our last ten evaluations; None: they did not evaluate there."""
         if self.published is None:
             return None
-        trained = self.curve.steps[self.curve.steps > 0][-LAST:]
-        same = self.published.at(trained)
-        return same if len(same.steps) == len(trained) else None
+        same = self.published.at(self.last_steps)
+        return same if len(same.steps) == len(self.last_steps) else None
 
     def score(self, returns: Floats | float, one: float | None = None) -> Floats:
         """0: what the authors' networks earned untrained; 1: later, at the same steps as ours."""
@@ -129,7 +136,7 @@ def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
     def once(outcome: Outcome, theirs: Reference, stream: np.random.Generator) -> float:
         ours = outcome.window
         chosen = ours[stream.integers(len(ours), size=len(ours))]
-        drawn = theirs.mean + theirs.std * stream.standard_normal((theirs.seeds, 1))
+        drawn = theirs.mean + theirs.deviation * stream.standard_normal((theirs.seeds, 1))
         pairs = zip(chosen.T, drawn.T, strict=True)
         return float(np.mean([probability_of_improvement(*pair) for pair in pairs]))
 
@@ -141,7 +148,7 @@ def mean_score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
     """The mean over tasks of our mean, with an interval that knows of both sides' few seeds."""
 
     def once(outcome: Outcome, theirs: Reference, stream: np.random.Generator) -> float:
-        error = theirs.std.mean() / theirs.seeds**0.5
+        error = theirs.deviation.mean() / theirs.seeds**0.5
         one = stream.normal(theirs.mean.mean(), error)
         chosen = stream.choice(outcome.last, len(outcome.last))
         return float(outcome.score(chosen.mean(), one))

@@ -5,9 +5,12 @@ paper's own settings), and of the course's tasks in course (with the walk-throug
 bullet (with those of RL Baselines3 Zoo).
 """
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from td3.bench.outcomes import (
     ENOUGH,
@@ -24,7 +27,7 @@ from td3.bench.pages import BEGIN, number, renew, table
 from td3.bench.paper import TASKS
 from td3.errors import UserError
 from td3.report.intervals import (
-    Floats,
+    Moments,
     bootstrap,
     difference_interval,
     interquartile_mean,
@@ -32,6 +35,7 @@ from td3.report.intervals import (
 )
 from td3.report.page import duration
 from td3.report.plots import plot
+from td3.report.reference import Reference
 from td3.report.summary import RunSummary
 
 LABEL = "TD3 authors, version 1 of the tasks"
@@ -58,8 +62,9 @@ seeds of the hard tasks, from resampling ours alone, the seeds of each task by t
 
 OTHERS = """\
 [Tianshou](https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) trained these tasks, in
-version 3 or 2, for as many steps of ten seeds with the same settings. Both figures are best means
-over time; theirs is the best of 200 evaluations. Differences as above."""
+version 3 or 2, with the same settings and ten seeds, for a million steps after the random ones. All
+figures are best means over time, theirs and the authors' of 200 evaluations, ours of as many as
+there are; that a best was chosen is in no interval."""
 
 ORIGINAL = """\
 What the settings do: here they are the paper's own (`benchmarks/original.toml`) instead of those of
@@ -102,8 +107,13 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
 def plot_beside(authors: Path, outcomes: Sequence[Outcome], out: Path) -> list[Path]:
     """Our curves, and the authors' if they published any of these tasks."""
     reference = authors if any(outcome.authors for outcome in outcomes) else None
-    runs = [outcome.run for outcome in outcomes]
+    runs = [named(outcome.run, f"this td3, recipe {outcome.run.recipe}") for outcome in outcomes]
     return plot(runs, out, reference=reference, reference_label=LABEL)
+
+
+def named(run: RunSummary, name: str) -> RunSummary:
+    """The run by another name than its recipe's, in a figure."""
+    return dataclasses.replace(run, config=run.config | {"recipe": name})
 
 
 def made(
@@ -113,10 +123,11 @@ def made(
     walkers: Sequence[Outcome] = (),
 ) -> str:
     """The page; `others` are the tasks again, beside what Tianshou published."""
-    elsewhere = ["## Beside another implementation", others_table(others), OTHERS]
+    elsewhere = ["## Beside another implementation", others_table(outcomes, others), OTHERS]
     settings = [
         "## With the paper's own settings", "![Learning curves](media/original.png)",
-        returns_table(originals), ORIGINAL, comparison(originals),
+        returns_table(originals), ORIGINAL, settings_table(outcomes, originals),
+        comparison(originals),
     ]  # fmt: skip
     course = [
         "## The course's tasks", "![Learning curves](media/walkers.png)", walkers_table(walkers),
@@ -161,15 +172,25 @@ def returns_table(outcomes: Sequence[Outcome]) -> str:
     return table(header, [returns_row(outcome) for outcome in outcomes])
 
 
-def others_table(others: Sequence[Outcome]) -> str:
+def others_table(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> str:
+    """Ours beside Tianshou's, and those beside the best mean of the authors' whole curve."""
+    known = {outcome.task: outcome.published for outcome in outcomes}
     rows = []
-    for outcome in as_long(others):
-        best, theirs = outcome.best, outcome.published
+    for other in as_long(others):
+        best, theirs, authors = Moments.of(other.best), other.published, known.get(other.task)
         assert theirs is not None
-        mean, std = float(theirs.mean[-1]), float(theirs.std[-1])
-        figures = plus_minus(best.mean(), best.std()), plus_minus(mean, std)
-        rows.append([outcome.task, *figures, apart(best, mean, std, theirs.seeds)])
-    return table(["task", "best mean over time", "Tianshou's", "difference"], rows)
+        their_best = best_of(theirs)
+        further = apart(their_best, best_of(authors)) if authors else ""
+        figures = (plus_minus(*own[:2]) for own in (best, their_best))
+        rows.append([other.task, *figures, apart(best, their_best), further])
+    header = ["task", "best mean over time", "Tianshou's", "difference",
+              "Tianshou's less the authors'"]  # fmt: skip
+    return table(header, rows)
+
+
+def best_of(published: Reference) -> Moments:
+    top = int(published.mean.argmax())
+    return Moments(float(published.mean[top]), float(published.std[top]), published.seeds)
 
 
 def as_long(others: Sequence[Outcome]) -> list[Outcome]:
@@ -181,6 +202,20 @@ def as_long(others: Sequence[Outcome]) -> list[Outcome]:
         and len(other.curve.values) > 1
         and other.curve.steps[-1] == other.published.steps[-1]
     ]
+
+
+def settings_table(outcomes: Sequence[Outcome], originals: Sequence[Outcome]) -> str:
+    """What the paper's own settings and today's earn, at the last ten evaluations of the former."""
+    rows, known = [], {outcome.task: outcome for outcome in outcomes}
+    for original in originals:
+        today = known.get(original.task)
+        if today and np.isin(original.last_steps, today.curve.steps).all():
+            groups = [Moments.of(original.last), Moments.of(today.at(original.last_steps))]
+            figures = (plus_minus(*group[:2]) for group in groups)
+            several = all(group.seeds > 1 for group in groups)
+            rows.append([original.task, *figures, apart(*groups) if several else ""])
+    header = ["task", "the paper's own settings", "today's, at the same steps", "difference"]
+    return table(header, rows) if rows else "Nothing of today's settings is at the same steps."
 
 
 def walkers_table(walkers: Sequence[Outcome]) -> str:
@@ -269,14 +304,14 @@ def to_authors(outcome: Outcome) -> str:
     theirs = outcome.authors_window
     assert theirs is not None
     mean, std = float(theirs.mean.mean()), float(theirs.std.mean())
-    return apart(outcome.last, mean, std, theirs.seeds)
+    return apart(Moments.of(outcome.last), Moments(mean, std, theirs.seeds))
 
 
-def apart(ours: Floats, mean: float, std: float, seeds: int) -> str:
-    """Ours less theirs, with its interval and what that says."""
-    low, high = difference_interval(ours, mean, std, seeds)
+def apart(one: Moments, other: Moments) -> str:
+    """The difference of two means, with its interval and what that says."""
+    low, high = difference_interval(one, other)
     verdict = "below" if high < 0 else "above" if low > 0 else "no difference shown"
-    return f"{number(float(ours.mean()) - mean)} ({interval(low, high)}): {verdict}"
+    return f"{number(one.mean - other.mean)} ({interval(low, high)}): {verdict}"
 
 
 def circumstances(outcomes: Sequence[Outcome]) -> str:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,19 +38,33 @@ def standard_errors(confidence: float, seeds: float) -> float:
     return float(freedom**0.5 * np.tan(angle))
 
 
+class Moments(NamedTuple):
+    """What is known of a group of seeds."""
+
+    mean: float
+    std: float
+    """Divided by their number, as is usually published."""
+    seeds: int
+
+    @classmethod
+    def of(cls, values: Floats) -> "Moments":
+        return cls(float(values.mean()), float(values.std()), len(values))
+
+    @property
+    def squared_error(self) -> float:
+        """Of the mean."""
+        return self.std**2 / (self.seeds - 1)
+
+
 def difference_interval(
-    ours: ArrayLike, mean: float, std: float, seeds: int, confidence: float = 0.95
+    one: Moments, other: Moments, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Welch's interval for the mean of our seeds less that of others, of whom mean and standard
-    deviation are known."""
-    array = np.asarray(ours, dtype=np.float64)
-    errors = array.var(ddof=1) / len(array), std**2 / seeds
-    together = sum(errors)
-    if together == 0:
-        return float(array.mean()) - mean, float(array.mean()) - mean
-    freedom = together**2 / (errors[0] ** 2 / (len(array) - 1) + errors[1] ** 2 / (seeds - 1))
-    reach = standard_errors(confidence, freedom + 1) * together**0.5
-    centre = float(array.mean()) - mean
+    """Welch's interval for the mean of one group less that of another, of two seeds or more."""
+    centre, error = one.mean - other.mean, one.squared_error + other.squared_error
+    if error == 0:
+        return centre, centre
+    parts = (own.squared_error**2 / (own.seeds - 1) for own in (one, other))
+    reach = standard_errors(confidence, error**2 / sum(parts) + 1) * error**0.5
     return centre - reach, centre + reach
 
 

@@ -25,9 +25,15 @@ class Reference:
     seeds: int
 
     @property
+    def deviation(self) -> Floats:
+        """Of the seeds that there might have been: the published one is divided by their number."""
+        deviation: Floats = self.std * (self.seeds / max(1, self.seeds - 1)) ** 0.5
+        return deviation
+
+    @property
     def error(self) -> Floats:
         """Half of the 95 % interval of the mean."""
-        error: Floats = standard_errors(0.95, self.seeds) * self.std / self.seeds**0.5
+        error: Floats = standard_errors(0.95, self.seeds) * self.deviation / self.seeds**0.5
         return error
 
     def until(self, step: float) -> "Reference":
