@@ -222,6 +222,7 @@ ELSEWHERE = {
     "learning_starts": "loop.random_steps", "expl_noise": "loop.exploration_noise",
     "buffer_size": "loop.replay_size", "eval_freq": "evaluation.every",
     "eval_episodes": "evaluation.episodes", "num_envs": "environment.count",
+    "env": "environment.id", "env_id": "environment.id", "cuda": "device",
 }  # fmt: skip
 
 

@@ -49,11 +49,17 @@ def train(
         settings["loop"] = {**settings.get("loop", {}), "steps": settings.pop("steps")}
     if environment:
         named = {"id": environment} if isinstance(environment, str) else environment
+        if not isinstance(named, Mapping):
+            raise UserError(
+                f"Name the environment by its id, e.g. 'Pendulum-v1', not by {environment!r}: "
+                "a run makes its own, to bring it back when it resumes."
+            )
         settings["environment"] = dict(named)
     config = from_dict(settings, default=load_recipe(recipe))
     folder, code = start(config, Path(run) if run else None)
     if code:
-        raise KeyboardInterrupt  # saved, but whoever called may be in a loop over runs
+        # Whoever called may be in a loop over runs.
+        raise KeyboardInterrupt(f"saved; 'td3 resume {folder}' goes on")
     return folder
 
 

@@ -29,6 +29,7 @@ from td3.files import CURVES, digest, replace_file
 from td3.networks import Actor
 from td3.normalize import CLIP, Normalizer
 from td3.observations import Observation, flatten, has_images, in_words, layout_size
+from td3.pretrained import names, run_or_pretrained
 
 FORMAT = 1
 POLICY_FILE = re.compile(r"agent-\d+\.safetensors")
@@ -211,12 +212,15 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
     return digest(b"".join(tensors[name].numpy().tobytes() for name in sorted(tensors)))
 
 
-def load_policy(run: str | Path, agent: int | None = None) -> Policy:
+def load_policy(
+    run: str | Path | None = None, agent: int | None = None, *, pretrained: str = ""
+) -> Policy:
     """The best policy of a run: of one agent, or of the agent that did best.
 
-    `run` is a run folder, its `policy` folder, or one policy's `.safetensors` file.
+    `run` is a run folder, its `policy` folder, or one policy's `.safetensors` file. `pretrained`
+    names a task whose policy comes along instead, e.g. `load_policy(pretrained="Hopper-v5")`.
     """
-    policies = policies_of(Path(run), agent)
+    policies = policies_of(run_or_pretrained(Path(run) if run else None, pretrained), agent)
     return max(policies, key=lambda policy: policy.mean_return)
 
 
@@ -231,16 +235,21 @@ def policies_of(path: Path, agent: int | None = None) -> list[Policy]:
         if folder.is_file():
             raise UserError(f"{path} is neither a run folder nor a .safetensors file.")
         if not folder.is_dir():
+            if str(path) in names():
+                raise UserError(
+                    f"There is no run {path}; the policy that comes along is --pretrained {path}, "
+                    f"or load_policy(pretrained={str(path)!r})."
+                )
             raise UserError(f"{path} does not exist.{nearest(str(path), siblings(path))}")
-        names = [name for name in os.listdir(folder) if POLICY_FILE.fullmatch(name)]
+        found = [name for name in os.listdir(folder) if POLICY_FILE.fullmatch(name)]
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
-    files = sorted((folder / name for name in names), key=lambda f: (len(f.stem), f.stem))
+    files = sorted((folder / name for name in found), key=lambda f: (len(f.stem), f.stem))
     if agent is not None:
         files = [file for file in files if file.stem == f"agent-{agent}"]
     if not files:
         whose = f"agent {agent}" if agent is not None else "any agent"
-        raise UserError(f"No policy of {whose} in {path}: {why_none(path, names)}.")
+        raise UserError(f"No policy of {whose} in {path}: {why_none(path, found)}.")
     return [read_policy(file) for file in files]
 
 

@@ -26,7 +26,7 @@ def pretrained(task: str) -> Path:
 def run_or_pretrained(run: Path | None, task: str) -> Path:
     """What a command is to play: a run, or the policy that comes along for a task."""
     if run is not None and task:
-        raise UserError(f"Name {run} or --pretrained {task}, not both.")
+        raise UserError(f"Name {run} or the pretrained {task}, not both.")
     if run is None and not task:
         raise UserError("Name a run folder, or a task with --pretrained.")
     return pretrained(task) if run is None else run

@@ -230,6 +230,16 @@ def test_plot_and_report(run: Path, tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "report/report.html").read_text()
 
 
+def test_plot_says_what_it_leaves_out_and_where_a_mean_ends(run: Path, tmp_path: Path) -> None:
+    shorter = tmp_path / "shorter"
+    words = ["300" if word == "400" else word for word in SMALL]
+    td3("train", *words, "--seed", "7", "--run", shorter, "--quiet")
+    said = td3("plot", run, shorter, tmp_path, "--out", tmp_path / "curves").stderr
+    assert f"Left out, for they are no runs: {tmp_path}\n" in said
+    assert "quick: mean and interval end at step 200, with the shortest of 4 seeds;" in said
+    assert td3("plot", shorter).stderr == ""
+
+
 def test_recipes_are_listed_shown_and_copied(tmp_path: Path) -> None:
     assert set(json.loads(td3("recipes", "--json").stdout)) == {
         *("bullet", "course", "paper", "quick", "pixels", "pixels-quick")
@@ -253,6 +263,10 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "flag of another tool": (["train", "--gamma", "0.9"], "Did you mean --agent.discount?"),
     "flag of the command": (["train", "--quite"], "Did you mean --quiet?"),
     "flag of another command": (["evaluate", "--episode", "3"], "Did you mean --episodes?"),
+    "flag instead of a task": (["train", "--env", "Pendulum-v1"], "comes without a flag: td3"),
+    "nothing to track": (["train", "Pendulum-v1", "--track"], "e.g. --track tensorboard."),
+    "nothing to vary": (["train", "Pendulum-v1", "--grid", "--json"], "--grid needs something"),
+    "task for a run": (["evaluate", "Hopper-v5"], "comes along is --pretrained Hopper-v5, or"),
     "value": (["train", "--agent.batch-size", "many"], "Error parsing --agent.batch-size"),
     "part of a step": (["train", "--steps", "1.5"], "--steps: '1.5' is not a whole number."),
     "no number": (["train", "--seeds", "ten"], "--seeds: 'ten' is not a whole number."),

@@ -7,6 +7,7 @@ import re
 import tokenize
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -14,6 +15,7 @@ from agents import ACTION, BATCH, HIDDEN, STATE, copied, make_agent, make_batch,
 
 import td3
 from td3.agent import TD3
+from td3.errors import UserError
 from td3.replay import Batch
 from td3.seeding import stream_state
 
@@ -106,6 +108,11 @@ def test_training_and_loading_a_policy_take_one_line_each(tmp_path: Path) -> Non
     action = td3.load_policy(run)(np.array([1.0, 0.0, 0.0], dtype=np.float32))
     assert action.shape == (1,)
     assert abs(action[0]) <= 2
+
+
+def test_an_environment_is_named_not_given() -> None:
+    with pytest.raises(UserError, match=r"by its id, e\.g\. 'Pendulum-v1', not by <TimeLimit"):
+        td3.train(gym.make("Pendulum-v1"))  # type: ignore[arg-type]
 
 
 def test_the_same_seed_gives_the_same_agent() -> None:

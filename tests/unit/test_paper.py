@@ -261,8 +261,8 @@ def test_a_report_waits_for_results(tmp_path: Path, capsys: pytest.CaptureFixtur
     shutil.copytree(REFERENCES, tmp_path / "reference")
     (tmp_path / "results" / "paper" / "policies").mkdir(parents=True)
     words = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "page.md")]
-    assert main(["bench", "report", *words]) == 0
-    assert "results.md" not in capsys.readouterr().out
+    assert main(["bench", "report", *words]) == 2
+    assert "results holds no results; " in capsys.readouterr().err
 
 
 def test_cores_are_shared_out() -> None:
@@ -392,22 +392,31 @@ def test_what_is_stored_is_what_the_pages_show() -> None:
 
 
 def test_a_page_elsewhere_leaves_the_front_page_alone(
-    trained: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Plan,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shutil.copytree(trained.results, tmp_path / "results" / "paper")
-    shutil.copytree(REFERENCES, tmp_path / "reference")
+    shutil.copytree(trained.results, tmp_path / "benchmarks" / "results" / "paper")
+    shutil.copytree(trained.results, tmp_path / "mine" / "paper")
     monkeypatch.chdir(tmp_path)
     front = tmp_path / "README.md"
     front.write_text(f"{BEGIN}\nold\n{END}\n")
-    assert main(["bench", "report", "--results", "results", "--out", "mine.md"]) == 0
+    assert main(["bench", "report"]) == 2
+    assert "There is no benchmarks/reference" in capsys.readouterr().err
+    shutil.copytree(REFERENCES, tmp_path / "benchmarks" / "reference")
+    assert main(["bench", "report", "--out", "mine.md"]) == 0
+    assert main(["bench", "report", "--results", "mine"]) == 0
+    assert main(["bench", "report", "--results", "mine/paper"]) == 2
+    assert "mine/paper holds no results; 'td3 bench update --out" in capsys.readouterr().err
+    assert (tmp_path / "mine" / "results.md").is_file()
+    assert not (tmp_path / "docs").exists()
     assert "old" in front.read_text()
-    assert main(["bench", "report", "--results", "results"]) == 0
+    assert main(["bench", "report"]) == 0
     assert "old" not in front.read_text(encoding="utf-8")
     front.write_text(f"{BEGIN}\n")
     with pytest.raises(UserError, match=r"^README.md: the page has lost its marks"):
-        write_results(
-            Path("results"), Path("reference"), Path("docs/results.md"), Path("README.md")
-        )
+        write_results(Path("mine"), REFERENCES, Path("docs/results.md"), Path("README.md"))
 
 
 def test_the_courses_tasks_stand_beside_what_others_published(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from td3.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
+REFERENCES = RESULTS.parent / "reference"
 PAGE = ROOT / "docs" / "performance.md"
 
 
@@ -94,7 +95,7 @@ def results(tmp_path: Path) -> Path:
 
 def test_every_kind_of_result_has_its_place(results: Path, tmp_path: Path) -> None:
     page = tmp_path / "docs" / "performance.md"
-    written = write_page(results, page)
+    written = write_page(results, REFERENCES, page)
     assert [path.name for path in written] == ["performance.md", "scaling.png", "scaling.svg"]
     text = page.read_text(encoding="utf-8")
     assert "| td3 1 | 300 (300 – 300) |  | itself |" in text
@@ -115,12 +116,12 @@ def test_every_kind_of_result_has_its_place(results: Path, tmp_path: Path) -> No
 def test_words_outside_the_marks_are_kept(results: Path, tmp_path: Path) -> None:
     page = tmp_path / "performance.md"
     page.write_text(f"before\n{BEGIN}\nold tables\n{END}\nafter\n", encoding="utf-8")
-    write_page(results, page)
+    write_page(results, REFERENCES, page)
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"before\n{BEGIN}\n")
     assert text.endswith(f"{END}\nafter\n")
     assert "old tables" not in text
-    write_page(results, page)
+    write_page(results, REFERENCES, page)
     assert page.read_text(encoding="utf-8") == text
 
 
@@ -134,10 +135,10 @@ def test_the_command_writes_the_page(
 
 def test_bad_input_is_one_sentence(results: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no folder"):
-        write_page(tmp_path / "nowhere", tmp_path / "page.md")
+        write_page(tmp_path / "nowhere", REFERENCES, tmp_path / "page.md")
     (tmp_path / "page.md").write_text("no marks", encoding="utf-8")
     with pytest.raises(UserError, match="lost its marks"):
-        write_page(results, tmp_path / "page.md")
+        write_page(results, REFERENCES, tmp_path / "page.md")
     (results / "broken.json").write_text("{", encoding="utf-8")
     with pytest.raises(UserError, match="not a stored benchmark"):
         read_results(results)

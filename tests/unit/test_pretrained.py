@@ -6,20 +6,30 @@ from typing import Any
 
 import pytest
 
+from td3.bench.paper import BEYOND, TASKS
 from td3.cli import main
 from td3.cli.evaluate import compared
+from td3.errors import UserError
 from td3.policy import load_policy, save_policy
 from td3.pretrained import names, pretrained
 
 
-def test_there_are_some() -> None:
-    assert set(names()) >= {"HalfCheetah-v5", "Hopper-v5"}
+def test_there_is_one_of_each_task() -> None:
+    assert set(names()) == {*TASKS, *BEYOND}
+
+
+def test_without_a_word_a_task_is_no_run() -> None:
+    with pytest.raises(UserError, match=r"or load_policy\(pretrained='Hopper-v5'\)"):
+        load_policy("Hopper-v5")
+    with pytest.raises(UserError, match="Name a run folder, or a task"):
+        load_policy()
 
 
 @pytest.mark.parametrize("task", names())
 def test_each_says_where_it_comes_from_and_what_it_earns(task: str) -> None:
-    policy = load_policy(pretrained(task))
+    policy = load_policy(pretrained=task)
     assert policy.environment.id == task
+    assert policy.card == load_policy(pretrained(task)).card
     assert {"seed", "step", "versions", "tested"} <= policy.card.keys()
     assert policy.card["tested"]["episodes"] == 100
 

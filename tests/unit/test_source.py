@@ -117,7 +117,7 @@ LAYERS = """
     replay frames networks encoder normalize optimizer environments
     agent
     workers workers.exchange workers.processes collect workers.worker workers.pool vector
-    evaluation metrics policy workers.evaluator
+    evaluation metrics pretrained policy workers.evaluator
     checkpoint run memory
     integrations
     arrangement population evaluations
@@ -126,7 +126,7 @@ LAYERS = """
     training
     launch
     report report.intervals report.reference report.summary report.curves report.plots
-    report.document report.page video pretrained
+    report.document report.page video
     bench bench.measure bench.environments bench.images bench.scaling bench.scaling_plot bench.pages
     bench.performance bench.stored bench.paper bench.outcomes bench.results
     bench.peers

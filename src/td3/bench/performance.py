@@ -16,10 +16,10 @@ Report = dict[str, Any]
 KINDS = ("peers", "throughput", "update", "images", "scaling", "environments")
 
 
-def write_page(results: Path, page: Path) -> list[Path]:
+def write_page(results: Path, references: Path, page: Path) -> list[Path]:
     """Bring the page up to date, and the figure beside it; returns what was written."""
     reports = read_results(results)
-    anchors = read_toml(results.parent / "reference" / "speed.toml")
+    anchors = read_toml(references / "speed.toml")
     written = []
     try:
         if scaling := list(of_kind(reports, "scaling").values()):

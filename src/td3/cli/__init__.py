@@ -121,6 +121,8 @@ def sentence(box: str, command: str) -> str:
         from td3.config import setting_near
 
         near = setting_near(unknown.group(1)).replace("_", "-")
+        if near == "environment.id":
+            return f"{text}. The task comes without a flag: td3 train Pendulum-v1."
         perhaps = f"--{near}" if near else perhaps
     option = re.search(r"--[\w.-]+", perhaps)
     hint = f" Did you mean {option.group()}?" if option else ""

@@ -41,6 +41,9 @@ LABELS = {
 }
 
 
+RESULTS = Path("benchmarks/results")
+
+
 @dataclass(frozen=True)
 class Arguments:
     """Measure speed: of the update alone, of training, beside other libraries, as work grows.
@@ -103,8 +106,9 @@ class Arguments:
     """Only every second size, for scaling: on a GPU each is compiled first."""
     plot: Path | None = None
     """Draw the figure of scaling to this file, as PNG and as SVG."""
-    results: Path = Path("benchmarks/results")
-    """Folder of stored results, for report."""
+    results: Path = RESULTS
+    """Folder of stored results, for report. The pages go to docs/, those of another folder into
+    it."""
     out: Path | None = None
     """Write the JSON to this file too; for report: the page."""
     json: bool = False
@@ -171,17 +175,29 @@ def run(arguments: Arguments) -> int:
 
 
 def report(arguments: Arguments) -> int:
-    """Write the pages of the stored results."""
+    """Write the pages of the stored results; those of this project into its docs, others beside."""
     from td3.bench.performance import write_page
+    from td3.bench.results import write_results
 
-    page = arguments.out or Path("docs/performance.md")
-    written = write_page(arguments.results, page)
-    if any(arguments.results.glob("paper/*/config.toml")):
-        from td3.bench.results import write_results
-
-        references = arguments.results.parent / "reference"
-        front = None if arguments.out else Path("README.md")
-        written += write_results(arguments.results, references, page.with_name("results.md"), front)
+    results = arguments.results
+    measured, trained = any(results.glob("*.json")), any(results.glob("paper/*/config.toml"))
+    if not (measured or trained):
+        raise UserError(
+            f"{results} holds no results; 'td3 bench update --out {results}/update.json' and the "
+            f"like, or 'td3 bench paper --results {results}/paper', put them there."
+        )
+    references = results.parent / "reference"
+    references = references if references.is_dir() else RESULTS.parent / "reference"
+    if not references.is_dir():
+        raise UserError(
+            f"There is no {references}, which holds what others published; run this in a checkout."
+        )
+    own = results == RESULTS
+    page = arguments.out or (Path("docs") if own else results) / "performance.md"
+    front = Path("README.md") if own and not arguments.out else None
+    written = write_page(results, references, page) if measured else []
+    if trained:
+        written += write_results(results, references, page.with_name("results.md"), front)
     for path in written:
         print(f"wrote {path}")
     return 0

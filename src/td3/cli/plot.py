@@ -1,6 +1,7 @@
 """td3 plot"""
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,10 +9,11 @@ from typing import Literal
 import tyro
 from rich.console import Console
 
+from td3.cli.report import given_runs
 from td3.errors import UserError
+from td3.report.curves import curves
 from td3.report.page import summary_json
 from td3.report.plots import plot
-from td3.report.summary import read_runs
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     """Draw, and say what was written."""
-    runs = read_runs(arguments.runs)
+    runs = given_runs(arguments.runs)
     out = arguments.out or (runs[0].folder / "plots" if len(runs) == 1 else Path()) / "curves"
     if out.is_dir():
         out = out / "curves"
@@ -58,4 +60,12 @@ def run(arguments: Arguments) -> int:
         print(json.dumps({"written": [str(path) for path in written]} | summary_json(runs)))
     else:
         print("\n".join(f"wrote {path}" for path in written))
+    for curve in curves(runs):
+        if len(curve.steps) and any(line.steps[-1:] > curve.steps[-1] for line in curve.lines):
+            name, until = f"{curve.environment}, {curve.label}", f"{curve.steps[-1]:,}"
+            print(
+                f"{name}: mean and interval end at step {until}, with the shortest of "
+                f"{len(curve.values)} seeds; the others go on as thin lines.",
+                file=sys.stderr,
+            )
     return 0

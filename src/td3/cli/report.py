@@ -1,6 +1,8 @@
 """td3 report"""
 
 import json
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from rich.console import Console
 
 from td3.errors import UserError
 from td3.report.page import summary_json, write_report
-from td3.report.summary import read_runs
+from td3.report.summary import RunSummary, read_runs
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     """Write the page, and say where."""
-    runs = read_runs(arguments.runs)
+    runs = given_runs(arguments.runs)
     out = arguments.out or (runs[0].folder if len(runs) == 1 else Path("report"))
     try:
         with Console(stderr=True).status("writing the report"):
@@ -46,3 +48,12 @@ def run(arguments: Arguments) -> int:
     else:
         print("\n".join(f"wrote {path}" for path in written))
     return 0
+
+
+def given_runs(folders: Sequence[Path]) -> list[RunSummary]:
+    """The runs among the folders named, as by runs/*; what is left out is said."""
+    runs = [folder for folder in folders if (folder / "config.toml").is_file()]
+    others = [str(folder) for folder in folders if folder not in runs]
+    if runs and others:
+        print(f"Left out, for they are no runs: {', '.join(others)}", file=sys.stderr)
+    return read_runs(runs or folders)

@@ -48,7 +48,10 @@ class Arguments:
 def default(words: list[str]) -> Arguments:
     """The recipe decides the defaults of all other flags, so it is looked up first."""
     recipe = "paper"
-    for word, following in itertools.pairwise([*words, ""]):
+    for word, following in itertools.pairwise([*words, "--"]):
+        if word in ("--track", "--grid") and following.startswith("--"):
+            example = "tensorboard" if word == "--track" else "agent.tau=0.005,0.01"
+            raise UserError(f"{word} needs something after it, e.g. {word} {example}.")
         if word == "--recipe":
             recipe = following
         elif word.startswith("--recipe="):
