@@ -1,7 +1,7 @@
 """Film a trained policy: mp4 for watching, GIF for a README."""
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,12 @@ def film(
     episodes: int = 1,
     seconds: float = 30.0,
     seed: int = 1_000_000,
+    tell: Callable[[int], None] = lambda frames: None,
 ) -> list[Path]:
     """Play the best policy of a run and write `out.mp4` and `out.gif`.
 
-    Several episodes are filmed one after the other; each for at most `seconds`.
+    Several episodes are filmed one after the other; each for at most `seconds`. `tell` hears how
+    many frames there are.
     """
     policy = load_policy(run, agent)
     if out is None:
@@ -49,7 +51,9 @@ def film(
         render(environment)  # whether there will be pictures, before anything is written
         make_writable(out.parent)
         for episode_seed in episode_seeds(seed, episodes):
-            frames += play(policy, environment, episode_seed, limit=int(seconds * fps))
+            for frame in play(policy, environment, episode_seed, limit=int(seconds * fps)):
+                frames.append(frame)
+                tell(len(frames))
     finally:
         environment.close()
     mp4, gif = (out.with_name(out.name + ending) for ending in (".mp4", ".gif"))

@@ -53,7 +53,7 @@ def run(arguments: Arguments) -> int:
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
     out = arguments.out or (Path(arguments.pretrained) if arguments.pretrained else None)
-    with Console(stderr=True).status("Filming"):
+    with Console(stderr=True).status("Filming") as status:
         paths = film(
             source,
             out,
@@ -61,6 +61,7 @@ def run(arguments: Arguments) -> int:
             episodes=arguments.episodes,
             seconds=arguments.seconds,
             seed=arguments.seed,
+            tell=lambda frames: status.update(f"Filming: {frames:,} frames"),
         )
     if arguments.json:
         print(json.dumps({"videos": [str(path) for path in paths]}))
