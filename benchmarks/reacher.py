@@ -10,7 +10,6 @@ from td3.bench.paper import TEST_SEED, returns_of
 from td3.environments import Environment
 from td3.evaluation import episode_seeds
 from td3.policy import Policy, load_policy
-from td3.pretrained import pretrained
 from td3.report.summary import read_run
 
 TO_TARGET = slice(8, 10)  # of an observation
@@ -33,13 +32,12 @@ def nearer(policy: Policy, episodes: int = 100) -> float:
     return float(np.mean(gains))
 
 
-def luck(policy: Policy, evaluations: int = 200, runs: int = 10, episodes: int = 10) -> float:
+def luck(returns: Floats, evaluations: int = 200, runs: int = 10, episodes: int = 10) -> float:
     """By how much the best mean over Tianshou's runs is above their mean.
 
     Each evaluation has other starts. An environment is seeded by the number of its run plus its
     own, so that neighbouring runs share most of theirs.
     """
-    returns = returns_of(policy, TEST_SEED, 1000)
     played = np.convolve(np.ones(runs), np.ones(episodes))  # how often each start counts
     drawn = np.random.default_rng(0).choice(returns, (1000, evaluations, len(played)))
     best = (drawn @ (played / played.sum())).max(axis=1)
@@ -92,10 +90,11 @@ def earned(task, start: tuple[Floats, Floats], actions: Floats) -> float:
 
 
 if __name__ == "__main__":
-    policy = load_policy(pretrained("Reacher-v5"))
+    policy = load_policy(pretrained="Reacher-v5")
+    returns = returns_of(policy, TEST_SEED, 1000)
     print(f"paid more by version 5 than by version 1: {nearer(policy):.2f} an episode")
-    print(f"won by choosing the best of Tianshou's evaluations: {luck(policy):.2f}")
-    print(f"earned over 1,000 episodes: {returns_of(policy, TEST_SEED, 1000).mean():.2f}")
+    print(f"won by choosing the best of Tianshou's evaluations: {luck(returns):.2f}")
+    print(f"earned over 1,000 episodes: {returns.mean():.2f}")
     print(
         f"found by planning around what the policy does: {improvable(policy):.2f} an episode more"
     )

@@ -9,7 +9,6 @@ from PIL import Image, ImageDraw, ImageFont
 from td3.bench.paper import BEYOND, TASKS
 from td3.environments import follow
 from td3.policy import load_policy
-from td3.pretrained import pretrained
 from td3.video import Frame, frames_per_second, play, rendering
 
 COLUMNS, SIDE, LABEL = 3, 200, 22  # the last two in pixels
@@ -19,7 +18,7 @@ SEED = 1_000_000
 
 def tile(task: str) -> list[Frame]:
     """Some seconds of a task in real time, episode after episode, with its name above."""
-    policy = load_policy(pretrained(task))
+    policy = load_policy(pretrained=task)
     environment = rendering(policy.environment)
     follow(environment.env)
     fps = frames_per_second(environment, policy.environment.action_repeat)

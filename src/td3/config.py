@@ -221,8 +221,10 @@ ELSEWHERE = {
     "total_timesteps": "loop.steps", "start_timesteps": "loop.random_steps",
     "learning_starts": "loop.random_steps", "expl_noise": "loop.exploration_noise",
     "buffer_size": "loop.replay_size", "eval_freq": "evaluation.every",
-    "eval_episodes": "evaluation.episodes", "num_envs": "environment.count",
-    "env": "environment.id", "env_id": "environment.id", "cuda": "device",
+    "eval_episodes": "evaluation.episodes", "envs": "environment.count",
+    "num_envs": "environment.count", "env": "environment.id", "env_id": "environment.id",
+    "env_name": "environment.id", "environment": "environment.id",
+    "environment_id": "environment.id", "cuda": "device",
 }  # fmt: skip
 
 
@@ -269,7 +271,7 @@ def setting_near(name: str) -> str:
     names = [key for key, _ in dotted(to_dict(Config()))]
     known = {own.rpartition(".")[2]: own for own in names} | ELSEWHERE
     table, _, word = name.replace("-", "_").rpartition(".")
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
     if not near:
         return ""
     there = f"{table}.{near[0]}"

@@ -220,7 +220,7 @@ def load_policy(
     `run` is a run folder, its `policy` folder, or one policy's `.safetensors` file. `pretrained`
     names a task whose policy comes along instead, e.g. `load_policy(pretrained="Hopper-v5")`.
     """
-    policies = policies_of(run_or_pretrained(Path(run) if run else None, pretrained), agent)
+    policies = policies_of(run_or_pretrained(None if run is None else Path(run), pretrained), agent)
     return max(policies, key=lambda policy: policy.mean_return)
 
 

@@ -236,8 +236,10 @@ def test_plot_says_what_it_leaves_out_and_where_a_mean_ends(run: Path, tmp_path:
     td3("train", *words, "--seed", "7", "--run", shorter, "--quiet")
     said = td3("plot", run, shorter, tmp_path, "--out", tmp_path / "curves").stderr
     assert f"Left out, for they are no runs: {tmp_path}\n" in said
-    assert "quick: mean and interval end at step 200, with the shortest of 4 seeds;" in said
-    assert td3("plot", shorter).stderr == ""
+    assert "quick: mean and interval end at step 200, the last at which all 4 seeds were" in said
+    (shorter / "metrics.jsonl").write_text("")
+    assert "mean and interval" not in td3("plot", run, shorter, "--out", tmp_path / "b").stderr
+    td3("plot", run, tmp_path / "nowhere", code=2)
 
 
 def test_recipes_are_listed_shown_and_copied(tmp_path: Path) -> None:
@@ -265,6 +267,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "flag of another command": (["evaluate", "--episode", "3"], "Did you mean --episodes?"),
     "flag instead of a task": (["train", "--env", "Pendulum-v1"], "comes without a flag: td3"),
     "nothing to track": (["train", "Pendulum-v1", "--track"], "e.g. --track tensorboard."),
+    "no recipe": (["train", "--recipe"], "needs something after it, e.g. --recipe"),
     "nothing to vary": (["train", "Pendulum-v1", "--grid", "--json"], "--grid needs something"),
     "task for a run": (["evaluate", "Hopper-v5"], "comes along is --pretrained Hopper-v5, or"),
     "value": (["train", "--agent.batch-size", "many"], "Error parsing --agent.batch-size"),

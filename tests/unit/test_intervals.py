@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 
 from td3.report.intervals import (
+    Moments,
     bootstrap,
+    difference_interval,
     interquartile_mean,
     mean_interval,
     next_mean_interval,
     probability_of_improvement,
     standard_errors,
 )
+from td3.report.reference import Reference
 
 
 @pytest.mark.parametrize(
@@ -72,3 +75,19 @@ def test_improvement_counts_pairs() -> None:
     assert probability_of_improvement([3.0, 4.0], [1.0, 2.0]) == 1.0
     assert probability_of_improvement([1.0, 2.0], [1.0, 2.0]) == 0.5
     assert probability_of_improvement([1.0, 2.5], [2.0]) == 0.5
+
+
+def test_what_others_published_is_as_uncertain_as_the_same_seeds_of_ours() -> None:
+    values = np.array([[1.0, 5.0], [2.0, 9.0], [4.0, 7.0]])
+    steps, moments = np.array([10.0, 20.0]), (values.mean(axis=0), values.std(axis=0))
+    published = Reference("Task-v0", steps, *moments, seeds=3)
+    low, high = mean_interval(values)
+    np.testing.assert_allclose(published.mean + published.error, high)
+    np.testing.assert_allclose(published.deviation, values.std(axis=0, ddof=1))
+    assert published.best.moments == pytest.approx(Moments.of(values[:, 1]))
+    assert published.moments == pytest.approx((values.mean(), published.std.mean(), 3))
+    # Against what is certain, Welch's interval is Student's.
+    known = Moments(0.0, 0.0, 3)
+    found = difference_interval(Moments.of(values[:, 0]), known)
+    assert found == pytest.approx((low[0], high[0]))
+    assert difference_interval(known, known) == (0.0, 0.0)

@@ -122,9 +122,9 @@ def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
 
 
 def comparable(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Those with several seeds of ours, and curves of the authors at the same steps."""
+    """Those with several seeds on both sides, and curves of the authors at the same steps."""
     several = [outcome for outcome in outcomes if len(outcome.curve.values) > 1]
-    return [outcome for outcome in several if outcome.authors_window]
+    return [own for own in several if own.authors_window and own.authors_window.seeds > 1]
 
 
 def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:

@@ -35,7 +35,6 @@ from td3.report.intervals import (
 )
 from td3.report.page import duration
 from td3.report.plots import plot
-from td3.report.reference import Reference
 from td3.report.summary import RunSummary
 
 LABEL = "TD3 authors, version 1 of the tasks"
@@ -158,8 +157,8 @@ def made_in_short(outcomes: Sequence[Outcome]) -> str:
     rows = []
     for outcome in outcomes:
         row = returns_row(outcome)
-        difference = to_authors(outcome) if comparable([outcome]) else ""
-        rows.append([row.task, row.last, row.authors_last, difference, took(outcome.run)])
+        further = to_authors(outcome) if comparable([outcome]) else ""
+        rows.append([row.task, row.last, row.authors_last, further, took(outcome.run)])
     figure = "![Learning curves beside the authors'](docs/media/results.png)"
     return f"{figure}\n\n{table(header, rows)}"
 
@@ -177,20 +176,15 @@ def others_table(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> str:
     known = {outcome.task: outcome.published for outcome in outcomes}
     rows = []
     for other in as_long(others):
-        best, theirs, authors = Moments.of(other.best), other.published, known.get(other.task)
-        assert theirs is not None
-        their_best = best_of(theirs)
-        further = apart(their_best, best_of(authors)) if authors else ""
-        figures = (plus_minus(*own[:2]) for own in (best, their_best))
-        rows.append([other.task, *figures, apart(best, their_best), further])
+        assert other.published is not None
+        ours, theirs = Moments.of(other.best), other.published.best.moments
+        authors = known.get(other.task)
+        further = difference(theirs, authors.best.moments) if authors else ""
+        figures = (plus_minus(group.mean, group.std) for group in (ours, theirs))
+        rows.append([other.task, *figures, difference(ours, theirs), further])
     header = ["task", "best mean over time", "Tianshou's", "difference",
               "Tianshou's less the authors'"]  # fmt: skip
     return table(header, rows)
-
-
-def best_of(published: Reference) -> Moments:
-    top = int(published.mean.argmax())
-    return Moments(float(published.mean[top]), float(published.std[top]), published.seeds)
 
 
 def as_long(others: Sequence[Outcome]) -> list[Outcome]:
@@ -199,7 +193,7 @@ def as_long(others: Sequence[Outcome]) -> list[Outcome]:
         other
         for other in others
         if other.published
-        and len(other.curve.values) > 1
+        and min(len(other.curve.values), other.published.seeds) > 1
         and other.curve.steps[-1] == other.published.steps[-1]
     ]
 
@@ -211,9 +205,9 @@ def settings_table(outcomes: Sequence[Outcome], originals: Sequence[Outcome]) ->
         today = known.get(original.task)
         if today and np.isin(original.last_steps, today.curve.steps).all():
             groups = [Moments.of(original.last), Moments.of(today.at(original.last_steps))]
-            figures = (plus_minus(*group[:2]) for group in groups)
             several = all(group.seeds > 1 for group in groups)
-            rows.append([original.task, *figures, apart(*groups) if several else ""])
+            figures = (number(group.mean) for group in groups)
+            rows.append([original.task, *figures, difference(*groups) if several else ""])
     header = ["task", "the paper's own settings", "today's, at the same steps", "difference"]
     return table(header, rows) if rows else "Nothing of today's settings is at the same steps."
 
@@ -250,10 +244,9 @@ def returns_row(outcome: Outcome) -> Row:
     curve, authors, window = outcome.curve, outcome.authors, outcome.authors_window
     theirs = ["", ""]
     if authors:
-        top = int(authors.mean.argmax())
-        theirs[0] = plus_minus(authors.mean[top], authors.std[top])
+        theirs[0] = plus_minus(*authors.best.moments[:2])
     if window:
-        theirs[1] = plus_minus(window.mean.mean(), window.std.mean())
+        theirs[1] = plus_minus(*window.moments[:2])
     lost = sum(line.frozen is not None for line in curve.lines)
     several = len(outcome.last) > 1
     middle = number(interquartile_mean(outcome.last))
@@ -301,13 +294,11 @@ def beside(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def to_authors(outcome: Outcome) -> str:
-    theirs = outcome.authors_window
-    assert theirs is not None
-    mean, std = float(theirs.mean.mean()), float(theirs.std.mean())
-    return apart(Moments.of(outcome.last), Moments(mean, std, theirs.seeds))
+    assert outcome.authors_window is not None
+    return difference(Moments.of(outcome.last), outcome.authors_window.moments)
 
 
-def apart(one: Moments, other: Moments) -> str:
+def difference(one: Moments, other: Moments) -> str:
     """The difference of two means, with its interval and what that says."""
     low, high = difference_interval(one, other)
     verdict = "below" if high < 0 else "above" if low > 0 else "no difference shown"

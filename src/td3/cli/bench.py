@@ -183,8 +183,8 @@ def report(arguments: Arguments) -> int:
     measured, trained = any(results.glob("*.json")), any(results.glob("paper/*/config.toml"))
     if not (measured or trained):
         raise UserError(
-            f"{results} holds no results; 'td3 bench update --out {results}/update.json' and the "
-            f"like, or 'td3 bench paper --results {results}/paper', put them there."
+            f"{results} holds neither *.json nor paper/; 'td3 bench update --out {results}/"
+            f"update.json' and its like, or 'td3 bench paper --results {results}/paper', make them."
         )
     references = results.parent / "reference"
     references = references if references.is_dir() else RESULTS.parent / "reference"
@@ -192,7 +192,7 @@ def report(arguments: Arguments) -> int:
         raise UserError(
             f"There is no {references}, which holds what others published; run this in a checkout."
         )
-    own = results == RESULTS
+    own = results.resolve() == RESULTS.resolve()
     page = arguments.out or (Path("docs") if own else results) / "performance.md"
     front = Path("README.md") if own and not arguments.out else None
     written = write_page(results, references, page) if measured else []

@@ -61,11 +61,12 @@ def run(arguments: Arguments) -> int:
     else:
         print("\n".join(f"wrote {path}" for path in written))
     for curve in curves(runs):
-        if len(curve.steps) and any(line.steps[-1:] > curve.steps[-1] for line in curve.lines):
-            name, until = f"{curve.environment}, {curve.label}", f"{curve.steps[-1]:,}"
+        longest = max((line.steps[-1] for line in curve.lines if len(line.steps)), default=0)
+        if len(curve.steps) and longest > curve.steps[-1]:
             print(
-                f"{name}: mean and interval end at step {until}, with the shortest of "
-                f"{len(curve.values)} seeds; the others go on as thin lines.",
+                f"{curve.environment}, {curve.label}: mean and interval end at step "
+                f"{curve.steps[-1]:,}, the last at which all {len(curve.values)} seeds were "
+                "evaluated; those that go on are thin lines.",
                 file=sys.stderr,
             )
     return 0

@@ -51,9 +51,9 @@ def run(arguments: Arguments) -> int:
 
 
 def given_runs(folders: Sequence[Path]) -> list[RunSummary]:
-    """The runs among the folders named, as by runs/*; what is left out is said."""
-    runs = [folder for folder in folders if (folder / "config.toml").is_file()]
-    others = [str(folder) for folder in folders if folder not in runs]
+    """The runs among the folders named, as by runs/*; what is there but no run is left out."""
+    others = [own for own in folders if own.exists() and not (own / "config.toml").is_file()]
+    runs = [folder for folder in folders if folder not in others]
     if runs and others:
-        print(f"Left out, for they are no runs: {', '.join(others)}", file=sys.stderr)
+        print(f"Left out, for they are no runs: {', '.join(map(str, others))}", file=sys.stderr)
     return read_runs(runs or folders)

@@ -14,6 +14,8 @@ import tyro
 from td3.config import Config, load_recipe
 from td3.errors import UserError
 
+EXAMPLES = {"--recipe": "course", "--track": "tensorboard", "--grid": "agent.tau=0.005,0.01"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
@@ -49,9 +51,8 @@ def default(words: list[str]) -> Arguments:
     """The recipe decides the defaults of all other flags, so it is looked up first."""
     recipe = "paper"
     for word, following in itertools.pairwise([*words, "--"]):
-        if word in ("--track", "--grid") and following.startswith("--"):
-            example = "tensorboard" if word == "--track" else "agent.tau=0.005,0.01"
-            raise UserError(f"{word} needs something after it, e.g. {word} {example}.")
+        if word in EXAMPLES and following.startswith("--"):
+            raise UserError(f"{word} needs something after it, e.g. {word} {EXAMPLES[word]}.")
         if word == "--recipe":
             recipe = following
         elif word.startswith("--recipe="):
