@@ -18,6 +18,7 @@ SEED = 1_000_000
 
 def tile(task: str) -> list[Frame]:
     """Some seconds of a task in real time, episode after episode, with its name above."""
+    print(f"filming {task}")
     policy = load_policy(pretrained=task)
     environment = rendering(policy.environment)
     follow(environment.env)
@@ -42,6 +43,8 @@ def row(tiles: list[list[Frame]]) -> list[Frame]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     tiles = [tile(task) for task in (*TASKS, *BEYOND)]
     rows = [row(tiles[k : k + COLUMNS]) for k in range(0, len(tiles), COLUMNS)]
     first, *others = (Image.fromarray(np.vstack(frames)) for frames in zip(*rows, strict=True))

@@ -253,9 +253,9 @@ def policies_of(path: Path, agent: int | None = None) -> list[Policy]:
     return [read_policy(file) for file in files]
 
 
-def why_none(path: Path, names: list[str]) -> str:
-    if names:
-        return f"there is {', '.join(Path(name).stem for name in sorted(names))}"
+def why_none(path: Path, found: list[str]) -> str:
+    if found:
+        return f"there is {', '.join(Path(name).stem for name in sorted(found))}"
     if (path / CURVES).is_file():
         return "stored results, without policies"
     if (path / "config.toml").is_file():

@@ -11,6 +11,7 @@ import imageio_ffmpeg
 import pytest
 
 from td3.cli import COMMANDS, main
+from td3.video import film
 
 SMALL = [
     "--recipe", "quick", "--steps", "400", "--loop.random-steps", "200", "--loop.log-every", "100",
@@ -210,6 +211,13 @@ def test_video_makes_a_playable_film_without_a_display(run: Path, tmp_path: Path
     assert (frames, seconds) == (20, pytest.approx(1.0, abs=0.1))
     assert (mp4.name, gif.name) == ("film.mp4", "film.gif")
     assert gif.read_bytes().startswith(b"GIF89a")
+
+
+def test_filming_tells_how_far_it_is(run: Path, tmp_path: Path) -> None:
+    told: list[int] = []
+    film(run, tmp_path / "film", episodes=2, seconds=0.2, tell=told.append)
+    assert len(told) > 2
+    assert told == list(range(1, len(told) + 1))
 
 
 def test_video_of_a_mujoco_task(tmp_path: Path) -> None:

@@ -115,6 +115,14 @@ def test_an_environment_is_named_not_given() -> None:
         td3.train(gym.make("Pendulum-v1"))  # type: ignore[arg-type]
 
 
+def test_who_is_interrupted_hears_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("td3.launch.start", lambda config, folder: (folder, 130))
+    with pytest.raises(KeyboardInterrupt, match=f"saved; 'td3 resume {tmp_path}' goes on"):
+        td3.train("Pendulum-v1", "quick", run=tmp_path)
+
+
 def test_the_same_seed_gives_the_same_agent() -> None:
     agents = [make_agent(3), make_agent(3)]
     for agent in agents:

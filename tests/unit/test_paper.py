@@ -412,7 +412,7 @@ def test_a_page_elsewhere_leaves_the_front_page_alone(
     assert (tmp_path / "mine" / "results.md").is_file()
     assert not (tmp_path / "docs").exists()
     assert "old" in front.read_text()
-    assert main(["bench", "report"]) == 0
+    assert main(["bench", "report", "--results", str(tmp_path / "benchmarks" / "results")]) == 0
     assert "old" not in front.read_text(encoding="utf-8")
     front.write_text(f"{BEGIN}\n")
     with pytest.raises(UserError, match=r"^README.md: the page has lost its marks"):

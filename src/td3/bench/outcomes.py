@@ -46,7 +46,7 @@ class Outcome:
     @property
     def window(self) -> Floats:
         """The last ten evaluations of each seed, seeds × evaluations; before training none."""
-        return np.asarray(self.curve.values[:, np.isin(self.curve.steps, self.last_steps)])
+        return self.at(self.last_steps)
 
     @property
     def last(self) -> Floats:
@@ -59,8 +59,8 @@ class Outcome:
         return np.asarray(self.curve.values[:, self.curve.mean.argmax()])
 
     def at(self, steps: NDArray[np.int64]) -> Floats:
-        """The mean of each seed's evaluations at these steps."""
-        return np.asarray(self.curve.values[:, np.isin(self.curve.steps, steps)].mean(axis=1))
+        """Each seed's evaluations at these steps, of those that there are."""
+        return np.asarray(self.curve.values[:, np.isin(self.curve.steps, steps)])
 
     @property
     def authors(self) -> Reference | None:
@@ -148,8 +148,7 @@ def mean_score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
     """The mean over tasks of our mean, with an interval that knows of both sides' few seeds."""
 
     def once(outcome: Outcome, theirs: Reference, stream: np.random.Generator) -> float:
-        error = theirs.deviation.mean() / theirs.seeds**0.5
-        one = stream.normal(theirs.mean.mean(), error)
+        one = stream.normal(theirs.moments.mean, theirs.moments.squared_error**0.5)
         chosen = stream.choice(outcome.last, len(outcome.last))
         return float(outcome.score(chosen.mean(), one))
 

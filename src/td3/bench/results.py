@@ -180,7 +180,7 @@ def others_table(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> str:
         ours, theirs = Moments.of(other.best), other.published.best.moments
         authors = known.get(other.task)
         further = difference(theirs, authors.best.moments) if authors else ""
-        figures = (plus_minus(group.mean, group.std) for group in (ours, theirs))
+        figures = [plus_minus(ours), plus_minus(theirs)]
         rows.append([other.task, *figures, difference(ours, theirs), further])
     header = ["task", "best mean over time", "Tianshou's", "difference",
               "Tianshou's less the authors'"]  # fmt: skip
@@ -204,7 +204,8 @@ def settings_table(outcomes: Sequence[Outcome], originals: Sequence[Outcome]) ->
     for original in originals:
         today = known.get(original.task)
         if today and np.isin(original.last_steps, today.curve.steps).all():
-            groups = [Moments.of(original.last), Moments.of(today.at(original.last_steps))]
+            then = today.at(original.last_steps).mean(axis=1)
+            groups = [Moments.of(original.last), Moments.of(then)]
             several = all(group.seeds > 1 for group in groups)
             figures = (number(group.mean) for group in groups)
             rows.append([original.task, *figures, difference(*groups) if several else ""])
@@ -220,7 +221,7 @@ def walkers_table(walkers: Sequence[Outcome]) -> str:
     rows = []
     for walker in walkers:
         row, theirs = returns_row(walker), walker.published
-        known = plus_minus(theirs.mean[-1], theirs.std[-1]) if theirs else ""
+        known = plus_minus(theirs.moments) if theirs else ""
         setting = [row.task, walker.run.recipe, row.seeds, f"{walker.curve.steps[-1]:,}"]
         rows.append([*setting, row.best, row.last, row.between, known])
     return table(header, rows)
@@ -242,11 +243,7 @@ class Row(NamedTuple):
 
 def returns_row(outcome: Outcome) -> Row:
     curve, authors, window = outcome.curve, outcome.authors, outcome.authors_window
-    theirs = ["", ""]
-    if authors:
-        theirs[0] = plus_minus(*authors.best.moments[:2])
-    if window:
-        theirs[1] = plus_minus(*window.moments[:2])
+    mean, std = float(outcome.last.mean()), float(outcome.window.std(axis=0).mean())
     lost = sum(line.frozen is not None for line in curve.lines)
     several = len(outcome.last) > 1
     middle = number(interquartile_mean(outcome.last))
@@ -258,11 +255,11 @@ def returns_row(outcome: Outcome) -> Row:
     return Row(
         outcome.task + (f" until {shared:,} steps" if short else ""),
         str(len(curve.values)) + (f", {lost} diverged" if lost else ""),
-        plus_minus(outcome.best.mean(), outcome.best.std()),
-        theirs[0],
-        plus_minus(outcome.last.mean(), outcome.window.std(axis=0).mean()),
+        plus_minus(Moments.of(outcome.best)),
+        plus_minus(authors.best.moments) if authors else "",
+        plus_minus(Moments(mean, std, len(outcome.last))),
         interval(*map(float, mean_interval(outcome.last))) if several else "",
-        theirs[1],
+        plus_minus(window.moments) if window else "",
         middle,
     )
 
@@ -350,8 +347,8 @@ def whole(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else "?"
 
 
-def plus_minus(mean: float, std: float) -> str:
-    return f"{number(mean)} ± {number(std)}"
+def plus_minus(group: Moments) -> str:
+    return f"{number(group.mean)} ± {number(group.std)}"
 
 
 def interval(low: float, high: float) -> str:

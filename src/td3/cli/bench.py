@@ -39,8 +39,6 @@ LABELS = {
     "sample_over_update": "sampling ÷ update",
     "ring_gigabytes": "the ring",
 }
-
-
 RESULTS = Path("benchmarks/results")
 
 
