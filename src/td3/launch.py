@@ -21,6 +21,7 @@ from td3.integrations import tracker
 from td3.memory import check_disk, check_memory
 from td3.metrics import Guarded, Record, Sink
 from td3.observations import has_images
+from td3.progress import display
 from td3.signals import StopRequest
 from td3.training import Training
 
@@ -36,9 +37,10 @@ def train(
     recipe: str = "paper",
     *,
     run: str | Path | None = None,
+    quiet: bool = False,
     **settings: Any,
 ) -> Path:
-    """Train and return the run folder.
+    """Train, showing how it goes unless `quiet`, and return the run folder.
 
     `environment` is a Gymnasium id, or a table of settings with an `id`, e.g.
     `{"id": "CarRacing-v3", "frame_stack": 3}`. `settings` are the other fields of
@@ -56,7 +58,8 @@ def train(
             )
         settings["environment"] = dict(named)
     config = from_dict(settings, default=load_recipe(recipe))
-    folder, code = start(config, Path(run) if run else None)
+    with display(config, quiet) as shown:
+        folder, code = start(config, Path(run) if run else None, shown)
     if code:
         # Whoever called may be in a loop over runs.
         raise KeyboardInterrupt(f"saved; 'td3 resume {folder}' goes on")

@@ -278,7 +278,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "no recipe": (["train", "--recipe"], "needs something after it, e.g. --recipe"),
     "nothing to vary": (["train", "Pendulum-v1", "--grid", "--json"], "--grid needs something"),
     "task for a run": (["evaluate", "Hopper-v5"], "comes along is --pretrained Hopper-v5, or"),
-    "value": (["train", "--agent.batch-size", "many"], "Error parsing --agent.batch-size"),
+    "value": (["train", "--agent.batch-size", "a"], "td3: --agent.batch-size: 'a' is not a whole"),
     "part of a step": (["train", "--steps", "1.5"], "--steps: '1.5' is not a whole number."),
     "no number": (["train", "--seeds", "ten"], "--seeds: 'ten' is not a whole number."),
     "number": (["train", "Pendulum-v1", "--agent.batch-size", "0"], "agent.batch_size must be"),
@@ -354,7 +354,12 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
         with pytest.raises(SystemExit) as leaving:
             main([command, "--help"])
         assert leaving.value.code in (0, None)
-        assert f"td3 {command}" in capsys.readouterr().out
+        text = capsys.readouterr().out
+        assert f"td3 {command}" in text
+        assert "{None}" not in text, "a flag names what it takes"
+        if command == "resume":
+            assert "--steps INT" in text
+            assert "--device STR" in text
     assert len(COMMANDS) == 9
 
 

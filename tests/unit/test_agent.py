@@ -6,6 +6,7 @@ import io
 import re
 import tokenize
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -99,15 +100,28 @@ def test_several_agents_select_a_row_each() -> None:
         )
 
 
+TINY: dict[str, Any] = {
+    "recipe": "quick", "steps": 20, "loop": {"random_steps": 10}, "evaluation": {"episodes": 1},
+    "agent": {"hidden_sizes": [8], "batch_size": 4},
+}  # fmt: skip
+
+
 def test_training_and_loading_a_policy_take_one_line_each(tmp_path: Path) -> None:
-    run = td3.train(
-        "Pendulum-v1", recipe="quick", seeds=2, steps=20, run=tmp_path / "run",
-        agent={"hidden_sizes": [8], "batch_size": 4}, loop={"random_steps": 10},
-        evaluation={"episodes": 1},
-    )  # fmt: skip
+    run = td3.train("Pendulum-v1", seeds=2, run=tmp_path / "run", **TINY)
     action = td3.load_policy(run)(np.array([1.0, 0.0, 0.0], dtype=np.float32))
     assert action.shape == (1,)
     assert abs(action[0]) <= 2
+
+
+def test_training_from_python_shows_how_it_goes_unless_it_is_to_be_quiet(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    td3.train("Pendulum-v1", run=tmp_path / "told", **TINY)
+    told = capfd.readouterr()
+    assert f"Run folder: {tmp_path / 'told'}" in told.err
+    assert "step        20  evaluation -" in told.err
+    td3.train("Pendulum-v1", run=tmp_path / "quiet", quiet=True, **TINY)
+    assert (told.out, *capfd.readouterr()) == ("", "", "")
 
 
 def test_an_environment_is_named_not_given() -> None:
@@ -118,7 +132,7 @@ def test_an_environment_is_named_not_given() -> None:
 def test_who_is_interrupted_hears_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("td3.launch.start", lambda config, folder: (folder, 130))
+    monkeypatch.setattr("td3.launch.start", lambda config, folder, shown: (folder, 130))
     with pytest.raises(KeyboardInterrupt, match=f"saved; 'td3 resume {tmp_path}' goes on"):
         td3.train("Pendulum-v1", "quick", run=tmp_path)
 

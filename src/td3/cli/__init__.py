@@ -112,10 +112,7 @@ def sentence(box: str, command: str) -> str:
             sections[-1].append(line)
     filled = [" ".join(section) for section in sections[1:] if section]  # [0]: the title
     text = filled[0].rstrip(".") if filled else "The arguments could not be read"
-    # Where a flag may be left out, tyro tells why each kind of value does not fit: the last do.
-    text = re.sub(
-        r"^Error parsing (--[\w.-]+): no type matching .* - <class '\w+'>: ", r"\1: ", text
-    )
+    text = text.removeprefix("Error parsing ")
     perhaps = next((s for s in filled[1:] if s.startswith("Perhaps you meant")), "")
     if command == "train" and (unknown := re.match(r"Unrecognized options: --([\w.-]+)", text)):
         from td3.config import setting_near

@@ -31,9 +31,9 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    from td3.cli.progress import display
     from td3.cli.train import finish
     from td3.launch import resume
+    from td3.progress import display
     from td3.run import read_config
 
     config, _ = read_config(arguments.folder)

@@ -1,6 +1,8 @@
 """How the values of flags are read: whole numbers as 1e6, grids as agent.tau=0.005,0.01."""
 
 import contextlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
@@ -14,6 +16,7 @@ def registry() -> ConstructorRegistry:
     """Tyro's rules, and ours."""
     rules = ConstructorRegistry()
     rules.primitive_rule(whole_number_rule)
+    rules.primitive_rule(optional_rule)
     rules.primitive_rule(grid_rule)
     return rules
 
@@ -26,6 +29,23 @@ def whole_number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] 
         metavar="INT",
         instance_from_str=lambda words: whole_number(words[0]),
         is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def optional_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """What may be left out is shown as what it takes, not as a choice of it and None."""
+    kinds: dict[Any, tuple[str, Callable[[str], Any]]] = {
+        int | None: ("INT", whole_number), Path | None: ("PATH", Path), str | None: ("STR", str),
+    }  # fmt: skip
+    if info.type not in kinds:
+        return None
+    metavar, read_one = kinds[info.type]
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda words: read_one(words[0]),
+        is_instance=lambda value: True,
         str_from_instance=lambda value: [str(value)],
     )
 

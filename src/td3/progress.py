@@ -1,4 +1,4 @@
-"""What a training run shows on the terminal, and where else its metrics go."""
+"""What a training run shows on the terminal."""
 
 import contextlib
 import time
@@ -54,7 +54,9 @@ class Display:
         self.evaluated = 0
         self.pace = Pace()
         self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.render)
-        if self.console.is_terminal:
+        # Notebooks are told line by line: rewriting a cell needs more than rich.
+        self.redraws = self.console.is_terminal and not self.console.is_jupyter
+        if self.redraws:
             self.live.start()
 
     def step(self, step: int) -> None:
@@ -109,7 +111,7 @@ class Display:
         self.evaluated = record["step"]
         if record["best"]:
             self.best[agent], self.best_step[agent] = record["mean_return"], record["step"]
-        if not self.console.is_terminal and agent == max(set(range(self.agents)) - self.frozen):
+        if not self.redraws and agent == max(set(range(self.agents)) - self.frozen):
             line = f"step {record['step']:>9,}  {self.summary()}"
             line += "".join(f" · best setting {own}" for own in self.ranking()[:1])
             self.console.print(line, highlight=False, soft_wrap=True, markup=False)
