@@ -21,6 +21,7 @@ from td3.report import page as report
 from td3.report import plots
 from td3.report.curves import curves
 from td3.report.plots import plot
+from td3.report.reference import Reference
 from td3.report.summary import RunSummary, read_run, read_runs
 
 
@@ -364,6 +365,15 @@ def test_reference_matches_by_name_without_version(tmp_path: Path) -> None:
     csv.write_text("env,step\nAnt-v1,0\n")
     with pytest.raises(UserError, match="columns"):
         plot([run], tmp_path / "no", reference=csv)
+
+
+def test_a_single_published_figure_is_a_level() -> None:
+    level = Reference("Ant-v1", np.array([1e6]), np.array([7.0]), np.array([1.0]), 3)
+    drawn = level.along(500)
+    assert (drawn.steps.tolist(), drawn.mean.tolist()) == ([0, 500], [7, 7])
+    assert drawn.error.tolist() == [*level.error, *level.error]
+    curve = Reference("Ant-v1", np.array([0, 400.0, 800]), np.arange(3.0), np.ones(3), 3)
+    assert curve.along(500).steps.tolist() == [0, 400]
 
 
 def test_hours_need_times(tmp_path: Path) -> None:

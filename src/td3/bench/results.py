@@ -37,7 +37,8 @@ from td3.report.page import duration
 from td3.report.plots import plot
 from td3.report.summary import RunSummary
 
-LABEL = "TD3 authors, version 1 of the tasks"
+AUTHORS = "TD3 authors, version 1 of the tasks"
+STABLE_BASELINES = "Stable-Baselines3, after a million steps"
 
 EXPLAINED = """\
 Returns are means over the episodes of an evaluation without noise; ± is the standard deviation over
@@ -70,9 +71,12 @@ What the settings do: here they are the paper's own (`benchmarks/original.toml`)
 the authors' code today. The figure has both, as far as there are both, and the authors' curves."""
 
 WALKED = """\
-PyBullet's walkers, which the walk-throughs train, with their settings (`course`: training after
-each episode) and with those of RL Baselines3 Zoo (`bullet`). Beside them the figures that
-Stable-Baselines3's documentation gives for a million steps of three seeds."""
+PyBullet's walkers, which the walk-throughs train. The recipe `course` has their settings (training
+after each episode), `bullet` those of RL Baselines3 Zoo today. Beside them the figures that
+Stable-Baselines3's documentation gives for a million steps of three seeds. They are older than the
+Zoo's settings of today: what it published in those years, e.g. its
+[HalfCheetah](https://huggingface.co/sb3/td3-HalfCheetahBulletEnv-v0), also observed how much of the
+episode is left, and trained after each episode with learning rates of 0.001."""
 
 
 def write_results(results: Path, references: Path, page: Path, front: Path | None) -> list[Path]:
@@ -86,13 +90,14 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
     walkers = read_walkers(results, references)
     media = page.parent / "media"
     try:
-        written = plot_beside(authors, outcomes, media / "results")
+        written = plot_beside(authors, AUTHORS, outcomes, media / "results")
         if originals:
             tasks = {outcome.task for outcome in originals}
             both = [*(outcome for outcome in outcomes if outcome.task in tasks), *originals]
-            written += plot_beside(authors, both, media / "original")
+            written += plot_beside(authors, AUTHORS, both, media / "original")
         if walkers:
-            written += plot([walker.run for walker in walkers], media / "walkers")
+            published = references / "pybullet.csv"
+            written += plot_beside(published, STABLE_BASELINES, walkers, media / "walkers")
         renew(page, "Results", made(outcomes, others, originals, walkers))
         written.insert(0, page)
         if front and front.is_file() and BEGIN in front.read_text(encoding="utf-8"):
@@ -103,11 +108,11 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
     return written
 
 
-def plot_beside(authors: Path, outcomes: Sequence[Outcome], out: Path) -> list[Path]:
-    """Our curves, and the authors' if they published any of these tasks."""
-    reference = authors if any(outcome.authors for outcome in outcomes) else None
+def plot_beside(published: Path, label: str, outcomes: Sequence[Outcome], out: Path) -> list[Path]:
+    """Our curves, and what others published of any of these tasks."""
+    reference = published if any(outcome.published for outcome in outcomes) else None
     runs = [named(outcome.run, f"this td3, recipe {outcome.run.recipe}") for outcome in outcomes]
-    return plot(runs, out, reference=reference, reference_label=LABEL)
+    return plot(runs, out, reference=reference, reference_label=label)
 
 
 def named(run: RunSummary, name: str) -> RunSummary:

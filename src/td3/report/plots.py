@@ -66,8 +66,8 @@ def plot(
     """Draw the evaluations, one panel per environment, to `out`.png and `out`.svg.
 
     A line is the mean over seeds, its band the 95 % interval, a thin line one seed. `reference`
-    names a CSV file (env, step, mean_return, std_return, seeds) to draw dashed behind them; its
-    environments match by name without the version.
+    names a CSV file (env, step, mean_return, std_return, seeds) to draw dashed behind them, as a
+    level where it has one step; its environments match by name without the version.
     """
     shown = [curve for curve in curves(runs) if any(len(line.steps) for line in curve.lines)]
     if not shown:
@@ -132,7 +132,7 @@ def _draw_panel(
         unit = f"wall time ({unit})"
     if reference is not None:
         # Beyond our own steps it would only squeeze our curves into a corner.
-        seen = reference.until(max(ends))
+        seen = reference.along(max(ends))
         low, high = seen.mean - seen.error, seen.mean + seen.error
         panel.fill_between(seen.steps, low, high, color="0.5", alpha=0.12, linewidth=0)
         panel.plot(seen.steps, seen.mean, **REFERENCE)

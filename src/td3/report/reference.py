@@ -50,6 +50,13 @@ class Reference:
         """The part that ends there."""
         return self.where(self.steps <= step)
 
+    def along(self, end: float) -> "Reference":
+        """What can be drawn up to a step: a curve until there, a single figure all the way."""
+        if len(self.steps) > 1:
+            return self.until(end)
+        ends = np.array([0.0, end])
+        return Reference(self.name, ends, self.mean.repeat(2), self.std.repeat(2), self.seeds)
+
     def at(self, steps: ArrayLike) -> "Reference":
         """The points at these steps, of those that there are."""
         return self.where(np.isin(self.steps, steps))
