@@ -78,7 +78,7 @@ paper() { # the paper's tasks, for TD3_MINUTES; again: on from there
   at_once=${TD3_AT_ONCE:-1}
   [ "$at_once" -gt 1 ] && share
   timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" bench paper --at-once "$at_once" "${tasks[@]}" \
-    --evaluation.every "${TD3_EVERY:-10000}" --results "$folder/paper" --json
+    --evaluation.every "${TD3_EVERY:-20000}" --results "$folder/paper" --json
 }
 
 original() { # with the paper's own settings, where those of the authors' code today learn later
@@ -93,7 +93,7 @@ course() { # PyBullet's walkers, with the walk-throughs' settings and with those
   share
   for recipe in ${TD3_RECIPES:-course bullet}; do
     "${td3[@]}" bench paper "${walkers[@]}" --recipe "$recipe" --steps "${steps[$recipe]}" --seeds 3 \
-      --at-once 3 --evaluation.every "${TD3_EVERY:-10000}" --runs "runs/$recipe" \
+      --at-once 3 --evaluation.every "${TD3_EVERY:-20000}" --runs "runs/$recipe" \
       --results "$folder/$recipe" --json
   done
 }

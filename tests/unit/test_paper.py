@@ -154,11 +154,12 @@ def test_what_is_finished_is_not_trained_again(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"seeds": 3}, "was begun with seeds 2, not 3"),
-        ({"steps": 400}, "was begun with loop.steps 200, not 400"),
+        ({"seeds": 3}, "has seeds 2, not 3"),
+        ({"steps": 400}, "runs/.* has loop.steps 200, not 400"),
+        ({"steps": 400, "runs": Path("elsewhere")}, "results/.* has loop.steps 200, not 400"),
         (
             {"recipe": "paper", "steps": 30_000},
-            r"was begun with agent.hidden_sizes \(8, 8\), not \(256, 256\)",
+            r"has agent.hidden_sizes \(8, 8\), not \(256, 256\)",
         ),
         ({"at_once": 0}, "at-once must be 1 or more"),
         ({"at_once": 10_000}, "cores for 10000 tasks"),
@@ -430,7 +431,7 @@ def test_the_courses_tasks_stand_beside_what_others_published(tmp_path: Path) ->
     assert page.parent / "media" / "walkers.png" in written
     _, text = page.read_text(encoding="utf-8").split("## The course's tasks")
     assert text.count(f"| {task} | ") == 2
-    assert text.count("| 3,305 ± 43 |") == 2
+    assert text.count("| 3,305 ± 74.5 |") == 2
     assert "to 2,871 |  |" in text  # nobody's figure of a task of one's own
     assert text.count("| `") == 4
 

@@ -80,7 +80,7 @@ class Plan:
             raise UserError(f"There are {usable_cores()} cores for {self.at_once} tasks at once.")
         for task in self.tasks:
             check(self.config_of(task))
-            self.check_run(task)
+            self.check_folders(task)
         for folder in (self.runs, self.results):
             make_writable(folder)
 
@@ -103,17 +103,18 @@ class Plan:
     def finished(self, task: str) -> bool:
         return self.begun(task) and read_run(self.run_of(task)).status == "finished"
 
-    def check_run(self, task: str) -> None:
-        """Refuse to go on with a run that was asked for something else."""
-        if not self.begun(task):
-            return
-        before, _ = read_config(self.run_of(task))
-        for name, (old, new) in changes(to_dict(before), to_dict(self.config)).items():
-            if name not in NOT_ASKED:
-                raise UserError(
-                    f"{self.run_of(task)} was begun with {name} {old}, not {new}; ask for the same "
-                    "again, or name other folders with --runs and --results."
-                )
+    def check_folders(self, task: str) -> None:
+        """Refuse to go on with a run, or to replace results, of something else than is asked."""
+        for folder in (self.run_of(task), self.result_of(task)):
+            if not (folder / "config.toml").is_file():
+                continue
+            before, _ = read_config(folder)
+            for name, (old, new) in changes(to_dict(before), to_dict(self.config)).items():
+                if name not in NOT_ASKED:
+                    raise UserError(
+                        f"{folder} has {name} {old}, not {new}; ask for the same again, or name "
+                        "other folders with --runs and --results."
+                    )
 
     def command(self, task: str) -> list[str]:
         """What trains a task, or goes on with it."""

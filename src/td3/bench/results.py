@@ -45,38 +45,45 @@ Returns are means over the episodes of an evaluation without noise; ± is the st
 seeds (divided by their number, as the authors do), for the last ten evaluations its mean over them.
 "Best mean over time" is the paper's statistic; it chooses the best of all evaluations and so
 flatters; the authors' is taken from the same steps as ours. The 95 % interval is Student's, of the
-mean over seeds of each seed's last ten evaluations; that of the interquartile mean (of the middle
-half of the seeds) comes from resampling seeds, if there are five or more."""
+mean over seeds of each seed's last ten evaluations. The interquartile mean is that of the middle
+half of the seeds, of the same ten evaluations; its interval comes from resampling seeds, if there
+are five or more."""
 
 COMPARED = """\
 The difference is ours less the authors' mean over the last ten evaluations, at the same steps, with
-Welch's 95 % interval; the verdicts are not corrected for their number. Of the authors' seeds mean
-and deviation in each evaluation are used: the deviation stands in for that of a seed's mean over
-ten, which is smaller, so these intervals are rather too wide. The probability that a seed of ours
-does better in an evaluation takes theirs to be normal, and as far from their mean in one evaluation
-as in the others; its interval comes from resampling ours and drawing theirs. Where most seeds reach
-the highest return that a task has, they are not normal, and none is given. A score of 0 is what the
-authors' networks earned untrained, 1 their mean at the same steps. The mean score's interval comes
-from resampling ours and drawing theirs; that of the interquartile mean, whose middle half holds few
-seeds of the hard tasks, from resampling ours alone, the seeds of each task by themselves."""
+Welch's 95 % interval; the verdicts are not corrected for their number. Only the mean and the
+deviation over the authors' seeds are known, for each evaluation: the deviation stands in for that
+of a seed's mean over ten, which is smaller, so these intervals are rather too wide. The probability
+that a seed of ours does better in an evaluation takes theirs to be normal, and as far from their
+mean in one evaluation as in the others; its interval comes from resampling ours and drawing theirs.
+Where most seeds reach the highest return that a task has, they are not normal, and none is given. A
+score of 0 is what the authors' networks earned untrained, 1 their mean at the same steps. The mean
+score's interval comes from resampling ours and drawing theirs; that of the interquartile mean,
+whose middle half holds few seeds of the hard tasks, from resampling ours alone, the seeds of each
+task by themselves."""
 
 OTHERS = """\
 [Tianshou](https://github.com/thu-ml/tianshou/tree/master/examples/mujoco) trained these tasks, in
 version 3 or 2, with the same settings and ten seeds, for a million steps after the random ones. All
 figures are best means over time, theirs and the authors' of 200 evaluations, ours of as many as
-there are; that a best was chosen is in no interval."""
+there are. The differences have Welch's 95 % interval, which does not allow for having chosen the
+best; the first is ours less Tianshou's."""
 
 ORIGINAL = """\
 What the settings do: here they are the paper's own (`benchmarks/original.toml`) instead of those of
-the authors' code today. The figure has both, as far as there are both, and the authors' curves."""
+the authors' code today. The figure has both, as far as there are both, and the authors' curves. The
+mean of the last ten evaluations with either, and the difference with Welch's 95 % interval:"""
+ORIGINAL_BESIDE = """\
+Beside the authors, as above; with fewer than five seeds without intervals:"""
 
 WALKED = """\
 PyBullet's walkers, which the walk-throughs train. The recipe `course` has their settings (training
-after each episode), `bullet` those of RL Baselines3 Zoo today. Beside them the figures that
-Stable-Baselines3's documentation gives for a million steps of three seeds. They are older than the
-Zoo's settings of today: what it published in those years, e.g. its
-[HalfCheetah](https://huggingface.co/sb3/td3-HalfCheetahBulletEnv-v0), also observed how much of the
-episode is left, and trained after each episode with learning rates of 0.001."""
+after each episode), `bullet` those of RL Baselines3 Zoo today. Stable-Baselines3's figures are
+those of its documentation: the last evaluation of three seeds after a million steps; it gives
+standard errors, here turned into deviations. They are no test of this implementation: what was
+published then, e.g. [HalfCheetah](https://huggingface.co/sb3/td3-HalfCheetahBulletEnv-v0), also
+observed how much of the episode was left, trained after each episode with learning rates of 0.001,
+and had a discount of 0.98 and a replay of 200,000."""
 
 
 def write_results(results: Path, references: Path, page: Path, front: Path | None) -> list[Path]:
@@ -130,7 +137,7 @@ def made(
     elsewhere = ["## Beside another implementation", others_table(outcomes, others), OTHERS]
     settings = [
         "## With the paper's own settings", "![Learning curves](media/original.png)",
-        returns_table(originals), ORIGINAL, settings_table(outcomes, originals),
+        returns_table(originals), ORIGINAL, settings_table(outcomes, originals), ORIGINAL_BESIDE,
         comparison(originals),
     ]  # fmt: skip
     course = [
@@ -170,8 +177,8 @@ def made_in_short(outcomes: Sequence[Outcome]) -> str:
 
 def returns_table(outcomes: Sequence[Outcome]) -> str:
     header = [
-        "task", "seeds", "best mean over time", "authors'", "last ten evaluations", "95 % interval",
-        "authors'", "interquartile mean",
+        "task", "seeds", "best mean over time", "authors' best", "last ten evaluations",
+        "95 % interval", "authors' last ten", "interquartile mean",
     ]  # fmt: skip
     return table(header, [returns_row(outcome) for outcome in outcomes])
 
@@ -276,7 +283,7 @@ def comparison(outcomes: Sequence[Outcome]) -> str:
     rows = []
     for outcome in shared:
         rows.append([outcome.task, to_authors(outcome), *beside([outcome])])
-    if len(shared) > 1:
+    if len({len(outcome.last) for outcome in shared}) == 1 < len(shared):
         rows.append(["**together**", "", *beside(shared)])
     header = [
         "task", "difference", "probability of improvement", "score, mean",

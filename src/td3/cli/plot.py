@@ -34,7 +34,8 @@ class Arguments:
     """Where to write, without .png or .svg; default: plots/curves in the run, or ./curves for
     several runs. A folder gets a file called curves."""
     reference: Path | None = None
-    """CSV file (env, step, mean_return, std_return, seeds) to draw dashed behind the curves."""
+    """CSV file (env, step, mean_return, std_return, seeds) to draw dashed behind the curves; a task
+    with one row becomes a level."""
     reference_label: str = "reference"
     """What the legend calls it."""
     x: Literal["steps", "hours"] = "steps"
