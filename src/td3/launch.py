@@ -31,6 +31,9 @@ class Display(Sink, Protocol):
 
     def step(self, step: int) -> None: ...
 
+    def stopping(self) -> bool:
+        """Called, in a signal's handler, when the run is to stop: whether that is shown."""
+
 
 def train(
     environment: str | Mapping[str, Any] = "",
@@ -81,7 +84,7 @@ def start(
         check_disk(config, task.state_dim, task.action_dim, task.layout, folder)
         with prepared(config, folder, display) as training:
             tell(training, {"kind": "folder", "message": str(folder)})
-            return folder, execute(training, "start")
+            return folder, execute(training, "start", display)
     except RunBusy:
         raise
     except UserError:
@@ -117,7 +120,7 @@ def resume(
         for remark in remarks:
             training.run.event("warning", step=training.step, message=remark)
             tell(training, {"kind": "remark", "message": remark})
-        return execute(training, "resume")
+        return execute(training, "resume", display)
 
 
 def refuse_early(config: Config) -> Task:
@@ -189,7 +192,7 @@ def tell(training: Training, record: Record) -> None:
         sink.write(record)
 
 
-def execute(training: Training, event: str) -> int:
+def execute(training: Training, event: str, display: Display | None = None) -> int:
     """Run the loop until it ends, is asked to stop, or cannot go on."""
     arrangement = training.environments.arrangement
     facts = {"environments": arrangement, "replay": training.rings}
@@ -197,7 +200,7 @@ def execute(training: Training, event: str) -> int:
     if remark := training.environments.remark:
         training.run.event("warning", step=training.step, message=remark)
     try:
-        with StopRequest() as stop:
+        with StopRequest(display.stopping if display else lambda: False) as stop:
             training.loop(stop)
     except torch.OutOfMemoryError as error:
         training.run.event("stop", step=training.step, message=str(error))

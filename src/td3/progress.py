@@ -12,6 +12,7 @@ from rich.text import Text
 
 from td3.config import Config, in_words
 from td3.metrics import Record
+from td3.signals import STOPPING
 
 RANKED = 8  # settings of a grid to show while it trains
 
@@ -40,14 +41,14 @@ class Display:
         if config.grid:
             seeds += f" × {len(config.combinations)} settings = {config.agents} agents"
         self.bar = Progress(
-            TextColumn("[bold]{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps · {task.fields[speed]}"),
             console=self.console,
         )
         self.title = config.environment.id + seeds
-        self.task = self.bar.add_task(self.title, total=self.steps, speed="…")
+        self.task = self.bar.add_task("", total=self.steps, speed="…")
+        self.began, self.at, self.stops = time.monotonic(), 0, False
         self.figures: dict[str, dict[int, float | None]] = {}
         self.best: dict[int, float] = {}
         self.best_step: dict[int, int] = {}
@@ -61,10 +62,16 @@ class Display:
 
     def step(self, step: int) -> None:
         """Called at every step; redraws at most a few times a second."""
-        if self.pace.tick(step):
-            left = (self.steps - step) / max(self.pace.speed, 1e-9)
+        self.at = step
+        if self.pace.tick(step) and self.pace.speed:
+            left = (self.steps - step) / self.pace.speed
             text = f"{self.pace.speed:,.0f} steps/s · {clock(left)} left"
             self.bar.update(self.task, completed=step, speed=text)
+
+    def stopping(self) -> bool:
+        """Shows by itself that the run will stop, where lines of others would be drawn over."""
+        self.stops = True
+        return self.redraws
 
     def write(self, record: Record) -> None:
         if record["kind"] == "folder":
@@ -80,7 +87,8 @@ class Display:
             self.best = {k: v for k, v in enumerate(record["best"]) if k not in self.frozen}
             resting = f", {len(self.frozen)} of {self.agents} agents frozen" if self.frozen else ""
             self.console.print(f"Continuing at step {record['step']:,}{resting}.", highlight=False)
-            self.bar.update(self.task, completed=record["step"])
+            self.at = record["step"]
+            self.bar.update(self.task, completed=self.at)
         elif record["kind"] == "frozen":
             self.freeze(record)
         elif record["kind"] == "evaluation":
@@ -88,7 +96,6 @@ class Display:
         else:
             for name in ("critic_loss", "q", "saturated", "episode_return"):
                 self.figures.setdefault(name, {})[record["agent"]] = record[name]
-            self.bar.update(self.task, completed=record["step"])
 
     def freeze(self, record: Record) -> None:
         """Say who diverged, and leave it out of the figures."""
@@ -128,7 +135,8 @@ class Display:
             where = ""
             if self.agents == 1 and self.best_step:
                 where = f" at {next(iter(self.best_step.values())):,}"
-            parts.append(f"evaluation {value:,.1f} (best {best:,.1f}{where})")
+            whose = "best" if self.agents == 1 else "mean of the seeds' best"
+            parts.append(f"evaluation {value:,.1f} ({whose} {best:,.1f}{where})")
         for name, label, style in (
             ("critic_loss", "critic loss", "{:.3g}"),
             ("q", "mean Q", "{:.3g}"),
@@ -148,17 +156,20 @@ class Display:
         return [f"{own}: {mean:,.1f}" for mean, own in ranked]
 
     def render(self) -> Any:
-        lines = [self.summary(), *self.ranking()[:RANKED]]
-        return Group(self.bar, Text("\n".join(lines), style="dim"))
+        lines = [self.summary(), *self.ranking()[:RANKED], *([STOPPING] if self.stops else ())]
+        return Group(Text(self.title, "bold"), self.bar, Text("\n".join(lines), "dim"))
 
     def close(self) -> None:
         if self.live.is_started:
+            took = f"took {clock(time.monotonic() - self.began)}"
+            self.bar.update(self.task, completed=self.at, speed=took)
+            self.stops = False
             self.live.refresh()
             self.live.stop()
 
 
 class Pace:
-    """Steps per second over the last few seconds."""
+    """Steps per second over the last minute: an episode with its updates may take that long."""
 
     def __init__(self) -> None:
         self.speed = 0.0
@@ -170,9 +181,9 @@ class Pace:
         if now < self.next:
             return False
         self.next = now + 0.25
-        self.marks = [*self.marks[-40:], (now, step)]
+        self.marks = [*self.marks[-240:], (now, step)]
         (first_time, first_step), (last_time, last_step) = self.marks[0], self.marks[-1]
-        if last_time > first_time:
+        if last_time > first_time + 2:
             self.speed = (last_step - first_step) / (last_time - first_time)
         return True
 

@@ -3,11 +3,12 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+STOPPING = "Stopping: finishing this step and saving. Ctrl-C again leaves at once."
 SHOW_CURSOR = b"\x1b[?25h"  # the progress display hides it
 
 
@@ -28,9 +29,13 @@ def say(text: bytes) -> None:
 
 
 class StopRequest:
-    """Notices SIGINT and SIGTERM while it is entered."""
+    """Notices SIGINT and SIGTERM while it is entered.
 
-    def __init__(self) -> None:
+    `tell` is called at the first: whether the user is told by other means than a line.
+    """
+
+    def __init__(self, tell: Callable[[], bool] = lambda: False) -> None:
+        self.tell = tell
         self.signal = 0
         self.previous: dict[int, Any] = {}
 
@@ -49,7 +54,8 @@ class StopRequest:
             say(SHOW_CURSOR if os.isatty(2) else b"")
             os._exit(128 + number)
         self.signal = number
-        say(b"\nStopping: finishing this step and saving. Ctrl-C again leaves at once.\n")
+        if not self.tell():
+            say(f"\n{STOPPING}\n".encode())
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():

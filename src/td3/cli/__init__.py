@@ -103,7 +103,8 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
 
 def sentence(box: str, command: str) -> str:
     """The gist of tyro's boxed message: what is wrong and the nearest valid option."""
-    lines = [line.strip("│ ").strip() for line in box.splitlines()]
+    plain = re.sub(r"\x1b\[[\d;]*m", "", box)  # for a terminal it is in colour
+    lines = [line.strip("│ ").strip() for line in plain.splitlines()]
     sections: list[list[str]] = [[]]
     for line in lines:
         if line.startswith(("╭", "╰", "─", "---")):

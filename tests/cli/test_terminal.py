@@ -1,0 +1,84 @@
+"""What is seen on a terminal, where tools write in colour and redraw."""
+
+import io
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from td3.config import load_recipe
+from td3.progress import Display
+from td3.signals import STOPPING
+
+
+def seen(words: list[str], until: str = "", then: int = 0) -> tuple[str, int]:
+    """What a command shows on a terminal of 80 columns; at `until` it is sent a signal."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "td3", *words], stdin=theirs, stdout=theirs, stderr=theirs,
+        env=environment, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            text += os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if until and until.encode() in text:
+            process.send_signal(then)
+            until = ""
+    os.close(ours)
+    return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text.decode()), process.wait()
+
+
+def test_a_mistake_is_one_sentence_in_colour_too() -> None:
+    text, code = seen(["train", "Pendulum-v1", "--gamma", "0.9"])
+    assert code == 2
+    assert text.splitlines() == [
+        "td3: Unrecognized options: --gamma, 0.9. Did you mean --agent.discount? "
+        "See 'td3 train --help'."
+    ]
+
+
+SMALL = [
+    "train", "Pendulum-v1", "--recipe", "quick", "--agent.hidden-sizes", "8", "--threads", "1",
+    "--loop.random-steps", "100", "--evaluation.episodes", "1",
+]  # fmt: skip
+
+
+def test_the_bar_is_full_when_a_run_ends(tmp_path: Path) -> None:
+    text, code = seen([*SMALL, "--steps", "250", "--run", str(tmp_path / "run")])
+    assert code == 0
+    assert re.search(r"━ 100% 250/250 steps · took 0:\d\d", text)
+    assert "Pendulum-v1 · seed 0\r\n" in text
+
+
+def test_a_stop_is_seen_where_the_display_redraws(tmp_path: Path) -> None:
+    words = [*SMALL, "--steps", "100000", "--run", str(tmp_path / "run")]
+    text, code = seen(words, until="steps/s", then=signal.SIGINT)
+    assert code == 130
+    assert "Stopped. Continue with:" in text
+
+
+def test_a_stop_is_part_of_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = Display(load_recipe("quick"))
+    screen = Console(width=80, file=io.StringIO())
+
+    def drawn() -> str:
+        with screen.capture() as captured:
+            screen.print(shown.render())
+        return captured.get()
+
+    assert STOPPING not in drawn()
+    assert shown.stopping() == shown.redraws
+    assert STOPPING in drawn()
