@@ -296,6 +296,8 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         plain = _plain(value, key)
         if hint is float and type(plain) is int:
             return float(plain)
+        if hint is int and isinstance(plain, float) and plain.is_integer():  # 1e6
+            return int(plain)
         if type(plain) is hint:
             return plain
     name = getattr(hint, "__name__", str(hint))

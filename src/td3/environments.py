@@ -35,10 +35,10 @@ from td3.observations import (
     stacked,
 )
 
-# id contains → (module that registers it, extra that installs it)
+# id contains, in small letters → (module that registers it, extra that installs it)
 SIMULATORS = {
     "dm_control/": ("shimmy", "dm-control"),
-    "BulletEnv": ("pybullet_envs_gymnasium", "pybullet"),
+    "bulletenv": ("pybullet_envs_gymnasium", "pybullet"),
 }
 EXTRAS = {
     "mujoco": "mujoco",
@@ -311,7 +311,7 @@ def register(env_id: str) -> None:
     """Import the package that knows this id."""
     prepare_rendering()  # dm_control fixes how it draws when it is imported
     for part, (module, extra) in SIMULATORS.items():
-        if part in env_id:
+        if part in env_id.lower():
             try:
                 with warnings.catch_warnings():  # dm_control would have all deprecations shown
                     importlib.import_module(module)

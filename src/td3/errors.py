@@ -18,8 +18,9 @@ class RunStopped(Exception):
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """A hint such as ` Did you mean 'paper'?`, or nothing where no candidate is near."""
-    matches = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.5)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
+    known = {candidate.lower(): candidate for candidate in candidates}
+    matches = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.5)
+    return f" Did you mean {known[matches[0]]!r}?" if matches else ""
 
 
 def first_line(error: BaseException) -> str:

@@ -80,9 +80,17 @@ class Policy:
             for weight, bias in self.actor.layers(self.actor.flat.detach())
         ]
 
+    def __repr__(self) -> str:
+        task, step = self.environment.id, self.card.get("step")
+        return f"Policy({task}{'' if step is None else f', of step {step:,}'})"
+
     def __call__(self, observation: Any) -> NDArray[Any]:
         """The action for one observation."""
-        return self.bounds.scale(self.act(flatten(self.layout, observation)))
+        try:
+            state = flatten(self.layout, observation)
+        except ValueError as error:
+            raise ValueError(f"not an observation of {self.environment.id}: {error}") from error
+        return self.bounds.scale(self.act(state))
 
     @np.errstate(over="ignore", invalid="ignore")  # whoever asks sees that it is not finite
     def act(self, state: Observation) -> NDArray[np.float32]:

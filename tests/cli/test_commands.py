@@ -76,6 +76,8 @@ def test_train_json_and_quiet(tmp_path: Path) -> None:
     assert outcome["run"] == str(tmp_path / "run")
     assert outcome["exit_code"] == 0
     assert done.stderr == ""
+    done = td3("train", *SMALL, "--run", tmp_path / "quiet", "--quiet")
+    assert (done.stdout, done.stderr) == (f"{tmp_path / 'quiet'}\n", "")
 
 
 def test_a_grid_trains_reports_and_goes_on(tmp_path: Path) -> None:
@@ -273,7 +275,8 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "flag of another tool": (["train", "--gamma", "0.9"], "Did you mean --agent.discount?"),
     "flag of the command": (["train", "--quite"], "Did you mean --quiet?"),
     "flag of another command": (["evaluate", "--episode", "3"], "Did you mean --episodes?"),
-    "flag instead of a task": (["train", "--env", "Pendulum-v1"], "comes without a flag: td3"),
+    "flag instead of a task": (["train", "--env", "Ant-v5"], "without a flag: td3 train Ant-v5."),
+    "steps of another tool": (["train", "--max-timesteps", "9"], "Did you mean --steps?"),
     "nothing to track": (["train", "Pendulum-v1", "--track"], "e.g. --track tensorboard."),
     "no recipe": (["train", "--recipe"], "needs something after it, e.g. --recipe"),
     "nothing to vary": (["train", "Pendulum-v1", "--grid", "--json"], "--grid needs something"),

@@ -29,6 +29,11 @@ def test_whole_numbers_are_accepted_where_fractions_are_meant() -> None:
     assert from_dict({"agent": {"discount": 1}}).agent.discount == 1.0
 
 
+def test_whole_numbers_may_have_an_exponent() -> None:
+    steps = from_dict(tomllib.loads("[loop]\nsteps = 1e6")).loop.steps
+    assert (steps, type(steps)) == (10**6, int)
+
+
 @pytest.mark.parametrize(
     ("tables", "message"),
     [

@@ -274,6 +274,8 @@ def test_a_reward_may_be_any_kind_of_number(reward: Any) -> None:
         ("Pendulum-v99", "Pendulum-v1"),
         ("HalfCheeta-v5", "HalfCheetah-v5"),
         ("MountainCarContinous-v0", "MountainCarContinuous-v0"),
+        ("halfcheetah-v5", "HalfCheetah-v5"),
+        ("antbulletenv-v0", "AntBulletEnv-v0"),
     ],
 )
 def test_an_unknown_id_is_answered_with_the_nearest_name(env_id: str, meant: str) -> None:
@@ -447,7 +449,7 @@ def test_a_simulator_that_fails_when_it_is_imported_is_said_in_one_sentence(
 ) -> None:
     (tmp_path / "draws_by_nothing.py").write_text("None.glGetError")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(SIMULATORS, "Drawn", ("draws_by_nothing", "dm-control"))
+    monkeypatch.setitem(SIMULATORS, "drawn", ("draws_by_nothing", "dm-control"))
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     with pytest.raises(UserError, match=r"^Cannot import draws_by_nothing, which Drawn-v0 needs: "):
         Environment(EnvironmentConfig("Drawn-v0"))

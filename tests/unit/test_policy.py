@@ -108,6 +108,16 @@ def test_the_best_agent_is_loaded_unless_another_is_named(saved: tuple[td3.TD3, 
         td3.load_policy(run, agent=7)
 
 
+def test_it_says_what_it_is_and_what_it_takes(saved: tuple[td3.TD3, Path]) -> None:
+    policy = td3.load_policy(saved[1])
+    assert repr(policy) == "Policy(Pendulum-v1)"
+    assert repr(td3.load_policy(pretrained="Hopper-v5")).startswith("Policy(Hopper-v5, of step ")
+    with pytest.raises(
+        ValueError, match=r"not an observation of Pendulum-v1: shape \(2,\) instead"
+    ):
+        policy(np.zeros(2))
+
+
 def test_a_damaged_policy_is_refused(saved: tuple[td3.TD3, Path]) -> None:
     _, run = saved
     path = run / "policy/agent-0.safetensors"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from td3.cli import main
 from td3.cli import plot as plot_command
 from td3.cli import report as report_command
 from td3.errors import UserError
@@ -374,6 +375,38 @@ def test_a_single_published_figure_is_a_level() -> None:
     assert drawn.error.tolist() == [*level.error, *level.error]
     curve = Reference("Ant-v1", np.array([0, 400.0, 800]), np.arange(3.0), np.ones(3), 3)
     assert curve.along(500).steps.tolist() == [0, 400]
+
+
+def test_a_level_says_after_how_many_steps_it_was_reached(tmp_path: Path) -> None:
+    csv = tmp_path / "published.csv"
+    rows = ["HalfCheetah-v1,1000000,7,1,3", "Ant-v1,5,7,1,3"]
+    csv.write_text("\n".join(["env,step,mean_return,std_return,seeds", *rows]))
+    run = read_run(make_run(tmp_path / "a", curve_of([1.0, 2.0])))
+    (_, svg) = plot([run], tmp_path / "drawn", reference=csv, reference_label="theirs")
+    assert "<!-- theirs, after 1,000,000 steps -->" in svg.read_text()
+
+
+def test_who_stepped_the_environments_makes_no_other_curve(tmp_path: Path) -> None:
+    found = []
+    for name, seed, way in (("a", 1, "auto"), ("b", 9, "workers"), ("c", 7, "envpool")):
+        records = [{**record, "seed": seed} for record in curve_of([1.0, 2.0])]
+        path = make_run(tmp_path / name, records) / "config.toml"
+        text = path.read_text().replace("[agent]", f'vectorization = "{way}"\nworkers = 1\n[agent]')
+        path.write_text(text.replace("workers = 1", f"workers = {seed}"))
+        found.append(read_run(path.parent))
+    (curve,) = curves(found[:2])
+    assert (curve.label, len(curve.lines)) == ("paper", 2)
+    assert [own.label for own in curves(found[1:])] == [
+        "paper, vectorization workers", "paper, vectorization envpool",
+    ]  # fmt: skip
+
+
+def test_a_seed_in_several_runs_is_said_to_count_once(tmp_path: Path, capsys: Any) -> None:
+    folders = [str(make_run(tmp_path / name, curve_of([1.0, 2.0]))) for name in "ab"]
+    assert main(["plot", *folders, "--out", str(tmp_path / "both")]) == 0
+    assert "in several runs of the same settings count once" in capsys.readouterr().err
+    assert main(["plot", folders[0], "--out", str(tmp_path / "one")]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_hours_need_times(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from td3.report.plots import plot
 from td3.report.summary import RunSummary
 
 AUTHORS = "TD3 authors, version 1 of the tasks"
-STABLE_BASELINES = "Stable-Baselines3, after a million steps"
+STABLE_BASELINES = "Stable-Baselines3"
 
 EXPLAINED = """\
 Returns are means over the episodes of an evaluation without noise; ± is the standard deviation over

@@ -61,7 +61,15 @@ def run(arguments: Arguments) -> int:
         print(json.dumps({"written": [str(path) for path in written]} | summary_json(runs)))
     else:
         print("\n".join(f"wrote {path}" for path in written))
-    for curve in curves(runs):
+    shown = curves(runs)
+    twice = sum(len(run.evaluations) for run in runs) - sum(len(own.lines) for own in shown)
+    if twice:
+        print(
+            "Seeds that are in several runs of the same settings count once, by the run that took "
+            "them furthest.",
+            file=sys.stderr,
+        )
+    for curve in shown:
         longest = max((line.steps[-1] for line in curve.lines if len(line.steps)), default=0)
         if len(curve.steps) and longest > curve.steps[-1]:
             print(

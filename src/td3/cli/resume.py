@@ -25,7 +25,7 @@ class Arguments:
     show: bool = False
     """When done, draw the learning curve and film the best policy."""
     quiet: bool = False
-    """No progress display."""
+    """No progress display; only the run folder, when done."""
     json: bool = False
     """Print the outcome as JSON."""
 

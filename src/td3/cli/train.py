@@ -41,7 +41,7 @@ class Arguments:
     show: bool = False
     """When done, draw the learning curve and film the best policy."""
     quiet: bool = False
-    """No progress display."""
+    """No progress display; only the run folder, when done."""
     json: bool = False
     """Print the outcome as JSON."""
     config: Annotated[Config, tyro.conf.arg(name="")] = Config()
@@ -102,7 +102,9 @@ def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> N
         return
     if show:
         present(folder)
-    if not quiet:
+    if quiet:
+        print(folder)
+    else:
         for line in ranking(folder):
             print(line)
         print(f"""

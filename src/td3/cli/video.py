@@ -48,6 +48,7 @@ def run(arguments: Arguments) -> int:
         raise UserError(f"--out {arguments.out} names no file.")
     from rich.console import Console
 
+    from td3.policy import load_policy
     from td3.pretrained import run_or_pretrained
     from td3.video import film
 
@@ -66,5 +67,9 @@ def run(arguments: Arguments) -> int:
     if arguments.json:
         print(json.dumps({"videos": [str(path) for path in paths]}))
     else:
+        policy = load_policy(source, arguments.agent)
+        step = policy.card.get("step")
+        when = f", policy of step {step:,}" if isinstance(step, int) else ""
+        print(f"Filmed {policy.name}{when}")
         print("\n".join(f"Wrote {path}" for path in paths))
     return 0

@@ -16,7 +16,10 @@ from td3.report.summary import Floats, RunSummary, Steps
 XAxis = Literal["steps", "hours"]
 
 # Settings in which runs may differ and still be one experiment.
-NOT_LEARNING = {"loop.steps", "loop.log_every"}
+NOT_LEARNING = {
+    "loop.steps", "loop.log_every", "environment.workers", "environment.patience",
+}  # fmt: skip
+SAME_NUMBERS = ("auto", "own", "workers")  # of environment.vectorization
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +102,17 @@ def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
 
 def _differing(peers: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that matter to learning and are not the same everywhere."""
+
+    def value(peer: Mapping[str, Any], key: str) -> Any:
+        found = peer.get(key)
+        steps_alike = key == "environment.vectorization" and found in SAME_NUMBERS
+        return SAME_NUMBERS if steps_alike else found
+
     return sorted(
         key
         for key in set().union(*peers) - NOT_LEARNING
         if key.startswith(("environment.", "agent.", "loop."))
-        and any(peer.get(key) != peers[0].get(key) for peer in peers)
+        and any(value(peer, key) != value(peers[0], key) for peer in peers)
     )
 
 
