@@ -183,6 +183,9 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             tell(training, {"kind": "environments", "message": f"Replay: {training.rings}"})
         if remark := training.environments.remark:
             tell(training, {"kind": "remark", "message": remark})
+        if config.loop.random_steps >= config.loop.steps:
+            most = f"all of its {config.loop.steps:,} actions are random"
+            report(f"The policy learns but never acts: {most} (loop.random_steps).")
         yield training
 
 

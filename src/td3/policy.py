@@ -7,7 +7,7 @@ header a card that says how to use them. It cannot run code.
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ from td3.agent_axis import Layers
 from td3.checks import check
 from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
 from td3.encoder import Encoder
-from td3.environments import ActionBounds, Task
+from td3.environments import ActionBounds, Environment, Task
 from td3.errors import UserError, first_line, nearest
+from td3.evaluation import Evaluation, episode_seeds, evaluate
 from td3.files import CURVES, digest, replace_file
 from td3.networks import Actor
 from td3.normalize import CLIP, Normalizer
@@ -110,6 +111,19 @@ class Policy:
         weight, bias = self.layers[-1]
         action: NDArray[np.float32] = np.tanh(x @ weight + bias)
         return action
+
+    def evaluate(
+        self,
+        episodes: int = 10,
+        seed: int = 1_000_000,
+        tick: Callable[[], None] = lambda: None,
+    ) -> Evaluation:
+        """Play noise-free episodes of its task, as `td3 evaluate` does; `tick` follows each."""
+        tried = Environment(self.environment)
+        tried.close()
+        self.check_fits(tried.task)
+        seeds = episode_seeds(seed, episodes)
+        return evaluate(self.act, self.environment, seeds, self.max_steps, tick)
 
     @torch.no_grad()
     def encoded(self, state: Observation) -> NDArray[np.float32]:

@@ -124,6 +124,16 @@ def test_training_from_python_shows_how_it_goes_unless_it_is_to_be_quiet(
     assert (told.out, *capfd.readouterr()) == ("", "", "")
 
 
+def test_a_policy_that_never_acts_is_remarked_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    never = TINY | {"loop": {"random_steps": 20, "update": "episode"}}
+    td3.train("Pendulum-v1", run=tmp_path / "never", **never)
+    remark = "The policy learns but never acts: all of its 20 actions are random"
+    assert f"! {remark} (loop.random_steps)." in capfd.readouterr().err
+    assert remark in (tmp_path / "never" / "events.jsonl").read_text()
+
+
 def test_an_environment_is_named_not_given() -> None:
     with pytest.raises(UserError, match=r"by its id, e\.g\. 'Pendulum-v1', not by <TimeLimit"):
         td3.train(gym.make("Pendulum-v1"))  # type: ignore[arg-type]

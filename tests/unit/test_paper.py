@@ -290,7 +290,7 @@ def test_the_best_policy_is_tested_on_other_episodes(
     assert kept.card | {"tested": None} == own.card | {"tested": None}
     assert shipped["mean_return_low"] < shipped["mean_return"] < shipped["mean_return_high"]
     assert earnings(own) == shipped
-    monkeypatch.setattr(paper, "evaluate", None)  # what is known is not played again
+    monkeypatch.setattr(paper, "returns_of", None)  # what is known is not played again
     assert keep(trained, "Pendulum-v1") == shipped
 
 

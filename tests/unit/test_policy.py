@@ -12,6 +12,7 @@ from gymnasium import spaces
 from safetensors.torch import load_file, save_file
 
 import td3
+from td3.cli import main
 from td3.config import EnvironmentConfig
 from td3.environments import Environment, Task
 from td3.errors import UserError
@@ -106,6 +107,15 @@ def test_the_best_agent_is_loaded_unless_another_is_named(saved: tuple[td3.TD3, 
     assert td3.load_policy(run, agent=0).name == "agent-0"
     with pytest.raises(UserError, match="No policy of agent 7"):
         td3.load_policy(run, agent=7)
+
+
+def test_it_plays_what_td3_evaluate_plays(saved: tuple[td3.TD3, Path], capsys: Any) -> None:
+    _, run = saved
+    found = td3.load_policy(run).evaluate(episodes=2)
+    assert main(["evaluate", str(run), "--episodes", "2", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["agents"]
+    assert row["returns"] == found.returns.tolist()
+    assert found.lengths.tolist() == [200, 200]
 
 
 def test_it_says_what_it_is_and_what_it_takes(saved: tuple[td3.TD3, Path]) -> None:

@@ -27,7 +27,6 @@ from td3.checks import check
 from td3.config import Config, changes, load_recipe, to_dict
 from td3.cores import usable_cores
 from td3.errors import RunStopped, UserError, first_line
-from td3.evaluation import episode_seeds, evaluate
 from td3.files import make_writable
 from td3.policy import Policy, load_policy, policies_of, save_policy
 from td3.report.intervals import mean_interval
@@ -311,5 +310,4 @@ def earnings(policy: Policy) -> dict[str, Any]:
 
 def returns_of(policy: Policy, seed: int, episodes: int) -> NDArray[np.float64]:
     torch.set_num_threads(1)
-    seeds = episode_seeds(seed, episodes)
-    return evaluate(policy.act, policy.environment, seeds, policy.max_steps).returns
+    return policy.evaluate(episodes, seed).returns

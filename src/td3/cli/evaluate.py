@@ -68,22 +68,13 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
     from rich.console import Console
     from rich.progress import Progress
 
-    from td3.environments import Environment
-    from td3.evaluation import episode_seeds, evaluate
-
-    seeds = episode_seeds(arguments.seed, arguments.episodes)
     console = Console(stderr=True)
     rows = []
     for policy in policies:
-        tried = Environment(policy.environment)
-        tried.close()
-        policy.check_fits(tried.task)
         with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
-            bar = bars.add_task("Evaluating", total=len(seeds))
-            found = evaluate(
-                policy.act, policy.environment, seeds, policy.max_steps,
-                functools.partial(bars.advance, bar),
-            )  # fmt: skip
+            bar = bars.add_task("Evaluating", total=arguments.episodes)
+            advance = functools.partial(bars.advance, bar)
+            found = policy.evaluate(arguments.episodes, arguments.seed, advance)
         returns = found.returns.tolist()
         rows.append(
             {
