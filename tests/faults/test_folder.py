@@ -229,6 +229,9 @@ class Breaking:
         if self.left < 0:
             raise OSError("nobody reads this")
 
+    def stopping(self) -> bool:
+        return False
+
     def close(self) -> None:
         raise RuntimeError("closed twice")
 
