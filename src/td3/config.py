@@ -270,7 +270,7 @@ def setting_near(name: str) -> str:
     """The setting that may be meant by a name, with or without its table; empty: none."""
     names = [key for key, _ in dotted(to_dict(Config()))]
     known = {own.rpartition(".")[2]: own for own in names} | ELSEWHERE
-    table, _, word = name.replace("-", "_").rpartition(".")
+    table, _, word = name.replace("-", "_").lower().rpartition(".")
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
     if not near:
         return ""

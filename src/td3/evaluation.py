@@ -27,6 +27,8 @@ def episode_seeds(seed: int, episodes: int) -> list[int]:
     """The seeds of an agent's evaluation episodes: fixed, and apart from those it trains on."""
     if seed < 0:
         raise UserError(f"A seed must be 0 or more, not {seed}.")
+    if episodes < 1:
+        raise UserError(f"Episodes must be 1 or more, not {episodes}.")
     return [int(s) for s in Streams.from_seed(seed).eval.integers(2**31, size=episodes)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -21,18 +21,9 @@ from td3.integrations import tracker
 from td3.memory import check_disk, check_memory
 from td3.metrics import Guarded, Record, Sink
 from td3.observations import has_images
-from td3.progress import display
+from td3.progress import Display, displayed
 from td3.signals import StopRequest
 from td3.training import Training
-
-
-class Display(Sink, Protocol):
-    """A sink that is also told of every step."""
-
-    def step(self, step: int) -> None: ...
-
-    def stopping(self) -> bool:
-        """Called, in a signal's handler, when the run is to stop: whether that is shown."""
 
 
 def train(
@@ -61,7 +52,7 @@ def train(
             )
         settings["environment"] = dict(named)
     config = from_dict(settings, default=load_recipe(recipe))
-    with display(config, quiet) as shown:
+    with displayed(config, quiet) as shown:
         folder, code = start(config, Path(run) if run else None, shown)
     if code:
         # Whoever called may be in a loop over runs.
@@ -183,9 +174,6 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             tell(training, {"kind": "environments", "message": f"Replay: {training.rings}"})
         if remark := training.environments.remark:
             tell(training, {"kind": "remark", "message": remark})
-        if config.loop.random_steps >= config.loop.steps:
-            most = f"all of its {config.loop.steps:,} actions are random"
-            report(f"The policy learns but never acts: {most} (loop.random_steps).")
         yield training
 
 
@@ -202,6 +190,10 @@ def execute(training: Training, event: str, display: Display | None = None) -> i
     training.run.event(event, step=training.step, **facts)
     if remark := training.environments.remark:
         training.run.event("warning", step=training.step, message=remark)
+    if training.config.loop.random_steps >= (steps := training.config.loop.steps):
+        remark = f"All {steps:,} steps are random (loop.random_steps): the policy never acts."
+        training.run.event("warning", step=training.step, message=remark)
+        tell(training, {"kind": "remark", "message": remark})
     try:
         with StopRequest(display.stopping if display else lambda: False) as stop:
             training.loop(stop)

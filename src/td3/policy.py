@@ -82,14 +82,14 @@ class Policy:
         ]
 
     def __repr__(self) -> str:
-        task, step = self.environment.id, self.card.get("step")
-        return f"Policy({task}{'' if step is None else f', of step {step:,}'})"
+        when = "" if self.step is None else f", of step {self.step:,}"
+        return f"Policy({self.environment.id}{when})"
 
     def __call__(self, observation: Any) -> NDArray[Any]:
         """The action for one observation."""
         try:
             state = flatten(self.layout, observation)
-        except ValueError as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not an observation of {self.environment.id}: {error}") from error
         return self.bounds.scale(self.act(state))
 
@@ -148,6 +148,12 @@ class Policy:
                 f"The actions of {task.id} are no longer those that {self.name} was trained on: "
                 f"{', '.join(f'{key} {found[key]}, not {own[key]}' for key in parted)}."
             )
+
+    @property
+    def step(self) -> int | None:
+        """When it was kept, if it says so."""
+        said = self.card.get("step")
+        return said if isinstance(said, int) else None
 
     @property
     def mean_return(self) -> float:

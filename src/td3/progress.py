@@ -18,7 +18,7 @@ RANKED = 8  # settings of a grid to show while it trains
 
 
 @contextlib.contextmanager
-def display(config: Config, quiet: bool) -> Iterator["Display | None"]:
+def displayed(config: Config, quiet: bool) -> Iterator["Display | None"]:
     """The progress display of a run, unless it is to be quiet."""
     shown = None if quiet else Display(config)
     try:
@@ -48,7 +48,8 @@ class Display:
         )
         self.title = config.environment.id + seeds
         self.task = self.bar.add_task("", total=self.steps, speed="…")
-        self.began, self.at, self.stops = time.monotonic(), 0, False
+        self.began, self.first, self.at = time.monotonic(), 0, 0
+        self.stops = False
         self.figures: dict[str, dict[int, float | None]] = {}
         self.best: dict[int, float] = {}
         self.best_step: dict[int, int] = {}
@@ -69,7 +70,7 @@ class Display:
             self.bar.update(self.task, completed=step, speed=text)
 
     def stopping(self) -> bool:
-        """Shows by itself that the run will stop, where lines of others would be drawn over."""
+        """Note that the run will stop; True where this is shown, as a line would be drawn over."""
         self.stops = True
         return self.redraws
 
@@ -87,7 +88,7 @@ class Display:
             self.best = {k: v for k, v in enumerate(record["best"]) if k not in self.frozen}
             resting = f", {len(self.frozen)} of {self.agents} agents frozen" if self.frozen else ""
             self.console.print(f"Continuing at step {record['step']:,}{resting}.", highlight=False)
-            self.at = record["step"]
+            self.first = self.at = record["step"]
             self.bar.update(self.task, completed=self.at)
         elif record["kind"] == "frozen":
             self.freeze(record)
@@ -135,7 +136,7 @@ class Display:
             where = ""
             if self.agents == 1 and self.best_step:
                 where = f" at {next(iter(self.best_step.values())):,}"
-            whose = "best" if self.agents == 1 else "mean of the seeds' best"
+            whose = "best" if self.agents == 1 else "mean of the agents' best"
             parts.append(f"evaluation {value:,.1f} ({whose} {best:,.1f}{where})")
         for name, label, style in (
             ("critic_loss", "critic loss", "{:.3g}"),
@@ -161,8 +162,12 @@ class Display:
 
     def close(self) -> None:
         if self.live.is_started:
-            took = f"took {clock(time.monotonic() - self.began)}"
-            self.bar.update(self.task, completed=self.at, speed=took)
+            if self.at == self.first:  # refused before it began: nothing to look back at
+                self.live.transient = True
+            else:
+                since = f" from step {self.first:,}" if self.first else ""
+                took = f"took {clock(time.monotonic() - self.began)}{since}"
+                self.bar.update(self.task, completed=self.at, speed=took)
             self.stops = False
             self.live.refresh()
             self.live.stop()

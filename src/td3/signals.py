@@ -31,7 +31,7 @@ def say(text: bytes) -> None:
 class StopRequest:
     """Notices SIGINT and SIGTERM while it is entered.
 
-    `tell` is called at the first: whether the user is told by other means than a line.
+    `tell` is called at the first, in its handler; True: the user sees it, so no line is written.
     """
 
     def __init__(self, tell: Callable[[], bool] = lambda: False) -> None:

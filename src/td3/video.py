@@ -13,7 +13,7 @@ from td3.environments import Environment, follow
 from td3.errors import UserError, first_line
 from td3.evaluation import episode_seeds
 from td3.files import make_writable
-from td3.policy import Policy, load_policy
+from td3.policy import Policy
 
 Frame = NDArray[np.uint8]
 SMALLEST_HEIGHT = 240
@@ -21,24 +21,19 @@ GIF_FPS, GIF_WIDTH, GIF_SECONDS, GIF_COLORS = 20, 320, 10, 128
 
 
 def film(
-    run: Path,
-    out: Path | None = None,
+    policy: Policy,
+    out: Path,
     *,
-    agent: int | None = None,
     episodes: int = 1,
     seconds: float = 30.0,
     seed: int = 1_000_000,
     tell: Callable[[int], None] = lambda frames: None,
 ) -> list[Path]:
-    """Play the best policy of a run and write `out.mp4` and `out.gif`.
+    """Play a policy and write `out.mp4` and `out.gif`.
 
     Several episodes are filmed one after the other; each for at most `seconds`. `tell` hears how
     many frames there are.
     """
-    policy = load_policy(run, agent)
-    if out is None:
-        folder = run if run.is_dir() else run.parent
-        out = folder / "videos" / policy.name
     if out.suffix in (".mp4", ".gif"):
         out = out.with_suffix("")
     environment = rendering(policy.environment)

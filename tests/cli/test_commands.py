@@ -11,6 +11,7 @@ import imageio_ffmpeg
 import pytest
 
 from td3.cli import COMMANDS, main
+from td3.policy import load_policy
 from td3.video import film
 
 SMALL = [
@@ -217,7 +218,7 @@ def test_video_makes_a_playable_film_without_a_display(run: Path, tmp_path: Path
 
 def test_filming_tells_how_far_it_is(run: Path, tmp_path: Path) -> None:
     told: list[int] = []
-    film(run, tmp_path / "film", episodes=2, seconds=0.2, tell=told.append)
+    film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, tell=told.append)
     assert len(told) > 2
     assert told == list(range(1, len(told) + 1))
 
@@ -276,6 +277,8 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "flag of the command": (["train", "--quite"], "Did you mean --quiet?"),
     "flag of another command": (["evaluate", "--episode", "3"], "Did you mean --episodes?"),
     "flag instead of a task": (["train", "--env", "Ant-v5"], "without a flag: td3 train Ant-v5."),
+    "flag with its task": (["train", "--env=Ant-v5"], "without a flag: td3 train Ant-v5."),
+    "flags without a task": (["train", "--env", "--foo"], "without a flag: td3 train Pendulum-v1."),
     "steps of another tool": (["train", "--max-timesteps", "9"], "Did you mean --steps?"),
     "nothing to track": (["train", "Pendulum-v1", "--track"], "e.g. --track tensorboard."),
     "no recipe": (["train", "--recipe"], "needs something after it, e.g. --recipe"),

@@ -4,6 +4,7 @@ import io
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from td3.config import load_recipe
-from td3.progress import Display
+from td3.progress import Display, displayed
 from td3.signals import STOPPING
 
 
@@ -29,6 +30,9 @@ def seen(words: list[str], until: str = "", then: int = 0) -> tuple[str, int]:
     os.close(theirs)
     text = b""
     while True:
+        if not select.select([ours], [], [], 60)[0]:
+            process.kill()
+            raise AssertionError(f"nothing more after {text.decode()}")
         try:
             text += os.read(ours, 4096)
         except OSError:  # the other end is closed
@@ -62,23 +66,33 @@ def test_the_bar_is_full_when_a_run_ends(tmp_path: Path) -> None:
     assert "Pendulum-v1 · seed 0\r\n" in text
 
 
-def test_a_stop_is_seen_where_the_display_redraws(tmp_path: Path) -> None:
+def test_a_refused_run_leaves_no_bar_behind(tmp_path: Path) -> None:
+    text, code = seen(["train", "Pendulm-v1", "--run", str(tmp_path / "run")])
+    assert code == 2
+    assert "took" not in text
+    assert "Did you mean 'Pendulum-v1'?" in text
+
+
+def test_a_stop_on_a_terminal_is_shown_by_what_redraws(tmp_path: Path) -> None:
     words = [*SMALL, "--steps", "100000", "--run", str(tmp_path / "run")]
     text, code = seen(words, until="steps/s", then=signal.SIGINT)
     assert code == 130
     assert "Stopped. Continue with:" in text
+    assert f"\n{STOPPING}\n" not in text.replace("\r", ""), "a line that would be drawn over"
 
 
-def test_a_stop_is_part_of_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    shown = Display(load_recipe("quick"))
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_stop_is_part_of_what_is_drawn(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Console, "is_terminal", terminal)
     screen = Console(width=80, file=io.StringIO())
 
-    def drawn() -> str:
+    def drawn(shown: Display) -> str:
         with screen.capture() as captured:
             screen.print(shown.render())
         return captured.get()
 
-    assert STOPPING not in drawn()
-    assert shown.stopping() == shown.redraws
-    assert STOPPING in drawn()
+    with displayed(load_recipe("quick"), quiet=False) as shown:
+        assert shown is not None
+        assert STOPPING not in drawn(shown)
+        assert shown.stopping() is terminal
+        assert STOPPING in drawn(shown)

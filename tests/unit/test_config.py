@@ -43,6 +43,7 @@ def test_whole_numbers_may_have_an_exponent() -> None:
         ),
         ({"agent": {"gamma": 1}}, "Unknown setting 'agent.gamma'. Did you mean 'agent.discount'?"),
         ({"gamma": 0.9}, "Unknown setting 'gamma'. Did you mean 'agent.discount'?"),
+        ({"GAMMA": 0.9}, "Unknown setting 'GAMMA'. Did you mean 'agent.discount'?"),
         ({"step": 9}, "Unknown setting 'step'. Did you mean 'loop.steps'?"),
         ({"agnt": {}}, "Unknown setting 'agnt'. Did you mean 'agent'?"),
         ({"agent": 3}, "agent is a table of settings, not 3."),

@@ -384,6 +384,10 @@ def test_a_level_says_after_how_many_steps_it_was_reached(tmp_path: Path) -> Non
     run = read_run(make_run(tmp_path / "a", curve_of([1.0, 2.0])))
     (_, svg) = plot([run], tmp_path / "drawn", reference=csv, reference_label="theirs")
     assert "<!-- theirs, after 1,000,000 steps -->" in svg.read_text()
+    csv.write_text(csv.read_text() + "\nAnt-v1,6,8,1,3")
+    ant = read_run(make_run(tmp_path / "b", curve_of([1.0, 2.0]), environment="Ant-v5"))
+    (_, svg) = plot([run, ant], tmp_path / "mixed", reference=csv, reference_label="theirs")
+    assert "<!-- theirs -->" in svg.read_text()
 
 
 def test_who_stepped_the_environments_makes_no_other_curve(tmp_path: Path) -> None:
@@ -396,8 +400,8 @@ def test_who_stepped_the_environments_makes_no_other_curve(tmp_path: Path) -> No
         found.append(read_run(path.parent))
     (curve,) = curves(found[:2])
     assert (curve.label, len(curve.lines)) == ("paper", 2)
-    assert [own.label for own in curves(found[1:])] == [
-        "paper, vectorization workers", "paper, vectorization envpool",
+    assert [(own.label, len(own.lines)) for own in curves(found)] == [
+        ("paper, vectorization auto", 2), ("paper, vectorization envpool", 1),
     ]  # fmt: skip
 
 

@@ -45,6 +45,8 @@ POLL_SECONDS = 0.5
 # Where and by whom a run is computed; each machine finds its own.
 NOT_ASKED = ("device", "threads", "environment.id", "environment.vectorization",
              "environment.workers", "recipe")  # fmt: skip
+# What a run needs again to go on, but its results do not depend on.
+NOT_KEPT = ("checkpoint.every", "loop.log_every", "environment.patience", "track")
 TRAIN_ONE = """
 import sys
 from td3.bench.paper import leave_with_parent
@@ -104,12 +106,13 @@ class Plan:
 
     def check_folders(self, task: str) -> None:
         """Refuse to go on with a run, or to replace results, of something else than is asked."""
-        for folder in (self.run_of(task), self.result_of(task)):
+        free = {self.run_of(task): NOT_ASKED, self.result_of(task): NOT_ASKED + NOT_KEPT}
+        for folder, unasked in free.items():
             if not (folder / "config.toml").is_file():
                 continue
             before, _ = read_config(folder)
             for name, (old, new) in changes(to_dict(before), to_dict(self.config)).items():
-                if name not in NOT_ASKED:
+                if name not in unasked:
                     raise UserError(
                         f"{folder} has {name} {old}, not {new}; ask for the same again, or name "
                         "other folders with --runs and --results."

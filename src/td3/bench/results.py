@@ -74,7 +74,7 @@ What the settings do: here they are the paper's own (`benchmarks/original.toml`)
 the authors' code today. The figure has both, as far as there are both, and the authors' curves. The
 mean of the last ten evaluations with either, and the difference with Welch's 95 % interval:"""
 ORIGINAL_BESIDE = """\
-Beside the authors, as above; with fewer than five seeds without intervals:"""
+Beside the authors, as above; with fewer than five seeds probability and scores have no interval:"""
 
 WALKED = """\
 PyBullet's walkers, which the walk-throughs train. The recipe `course` has their settings (training
@@ -283,7 +283,8 @@ def comparison(outcomes: Sequence[Outcome]) -> str:
     rows = []
     for outcome in shared:
         rows.append([outcome.task, to_authors(outcome), *beside([outcome])])
-    if len({len(outcome.last) for outcome in shared}) == 1 < len(shared):
+    alike = len({len(outcome.last) for outcome in shared}) == 1
+    if alike and len(shared) > 1:  # where seeds differ in number, some tasks would weigh more
         rows.append(["**together**", "", *beside(shared)])
     header = [
         "task", "difference", "probability of improvement", "score, mean",

@@ -115,12 +115,13 @@ def sentence(box: str, command: str) -> str:
     text = filled[0].rstrip(".") if filled else "The arguments could not be read"
     text = text.removeprefix("Error parsing ")
     perhaps = next((s for s in filled[1:] if s.startswith("Perhaps you meant")), "")
-    unknown = re.match(r"Unrecognized options: --([\w.-]+)(?:, ([^\s,]+))?", text)
+    unknown = re.match(r"Unrecognized options: --([\w.-]+)(?:(?:=|, )(?!-)([^\s,]+))?", text)
     if command == "train" and unknown:
         from td3.config import setting_near
 
         name, value = unknown.groups()
-        near = setting_near(name).replace("_", "-").replace("loop.steps", "steps")
+        near = setting_near(name).replace("_", "-")
+        near = "steps" if near == "loop.steps" else near
         if near == "environment.id":
             return f"{text}. The task comes without a flag: td3 train {value or 'Pendulum-v1'}."
         perhaps = f"--{near}" if near else perhaps

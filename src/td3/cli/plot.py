@@ -62,8 +62,8 @@ def run(arguments: Arguments) -> int:
     else:
         print("\n".join(f"wrote {path}" for path in written))
     shown = curves(runs)
-    twice = sum(len(run.evaluations) for run in runs) - sum(len(own.lines) for own in shown)
-    if twice:
+    copies = sum(len(run.evaluations) for run in runs) - sum(len(own.lines) for own in shown)
+    if copies:
         print(
             "Seeds that are in several runs of the same settings count once, by the run that took "
             "them furthest.",

@@ -33,14 +33,14 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     from td3.cli.train import finish
     from td3.launch import resume
-    from td3.progress import display
+    from td3.progress import displayed
     from td3.run import read_config
 
     config, _ = read_config(arguments.folder)
     if arguments.steps is not None:
         loop = dataclasses.replace(config.loop, steps=arguments.steps)
         config = dataclasses.replace(config, loop=loop)
-    with display(config, quiet=arguments.quiet or arguments.json) as shown:
+    with displayed(config, quiet=arguments.quiet or arguments.json) as shown:
         code = resume(arguments.folder, arguments.steps, shown, arguments.device)
     finish(arguments.folder, code, arguments.show, arguments.quiet, arguments.json)
     return code

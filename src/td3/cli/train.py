@@ -79,9 +79,9 @@ def run(arguments: Arguments) -> int:
             "Name an environment, e.g. 'td3 train Pendulum-v1', or use '--recipe quick'."
         )
     from td3.launch import start
-    from td3.progress import display
+    from td3.progress import displayed
 
-    with display(config, quiet=arguments.quiet or arguments.json) as shown:
+    with displayed(config, quiet=arguments.quiet or arguments.json) as shown:
         folder, code = start(config, arguments.run, shown)
     finish(folder, code, arguments.show, arguments.quiet, arguments.json)
     return code
@@ -139,6 +139,7 @@ def program() -> str:
 
 
 def present(folder: Path) -> None:
+    from td3.policy import load_policy
     from td3.report.plots import plot
     from td3.report.summary import read_run
     from td3.video import film
@@ -147,7 +148,8 @@ def present(folder: Path) -> None:
         return plot([read_run(folder)], folder / "plots" / "curves")
 
     def video() -> list[Path]:
-        return film(folder)
+        policy = load_policy(folder)
+        return film(policy, folder / "videos" / policy.name)
 
     for draw in (curve, video):
         try:

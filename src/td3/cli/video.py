@@ -53,12 +53,13 @@ def run(arguments: Arguments) -> int:
     from td3.video import film
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
-    out = arguments.out or (Path(arguments.pretrained) if arguments.pretrained else None)
+    policy = load_policy(source, arguments.agent)
+    videos = (source if source.is_dir() else source.parent) / "videos"
+    out = Path(arguments.pretrained) if arguments.pretrained else videos / policy.name
     with Console(stderr=True).status("Filming") as status:
         paths = film(
-            source,
-            out,
-            agent=arguments.agent,
+            policy,
+            arguments.out or out,
             episodes=arguments.episodes,
             seconds=arguments.seconds,
             seed=arguments.seed,
@@ -67,9 +68,7 @@ def run(arguments: Arguments) -> int:
     if arguments.json:
         print(json.dumps({"videos": [str(path) for path in paths]}))
     else:
-        policy = load_policy(source, arguments.agent)
-        step = policy.card.get("step")
-        when = f", policy of step {step:,}" if isinstance(step, int) else ""
+        when = "" if policy.step is None else f", policy of step {policy.step:,}"
         print(f"Filmed {policy.name}{when}")
         print("\n".join(f"Wrote {path}" for path in paths))
     return 0

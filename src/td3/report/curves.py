@@ -86,7 +86,7 @@ def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
     Agents with other hyper-parameters are other experiments: pooling them would make a mean of
     nothing. The number of steps is no such setting: see `curves` for runs of different length.
     """
-    settings = [[run.settings | own for own in run.own.values()] for run in runs]
+    settings = [[_learning(run.settings | own) for own in run.own.values()] for run in runs]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run, mine in zip(runs, settings, strict=True):
         groups.setdefault((run.environment, run.recipe), []).extend(mine)
@@ -100,19 +100,19 @@ def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
     return found
 
 
+def _learning(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, with one name for all who step environments to the same numbers."""
+    way = settings.get("environment.vectorization", "auto")
+    return {**settings, "environment.vectorization": "auto" if way in SAME_NUMBERS else way}
+
+
 def _differing(peers: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that matter to learning and are not the same everywhere."""
-
-    def value(peer: Mapping[str, Any], key: str) -> Any:
-        found = peer.get(key)
-        steps_alike = key == "environment.vectorization" and found in SAME_NUMBERS
-        return SAME_NUMBERS if steps_alike else found
-
     return sorted(
         key
         for key in set().union(*peers) - NOT_LEARNING
         if key.startswith(("environment.", "agent.", "loop."))
-        and any(value(peer, key) != value(peers[0], key) for peer in peers)
+        and any(peer.get(key) != peers[0].get(key) for peer in peers)
     )
 
 

@@ -95,9 +95,9 @@ def plot(
             panel.remove()
         for panel in panels[: len(environments) : columns]:
             panel.set_ylabel("evaluation return")
-        single = {float(found.steps[0]) for found in references.values() if len(found.steps) == 1}
-        if len(single) == 1:
-            reference_label += f", after {single.pop():,.0f} steps"
+        ends = {found.steps[0] if len(found.steps) == 1 else None for found in references.values()}
+        if len(ends) == 1 and (end := ends.pop()) is not None:
+            reference_label += f", after {end:,.0f} steps"
         _legend(figure, shown, styles, reference_label if references else None)
         return save_figure(figure, out)
 
