@@ -64,9 +64,11 @@ class Display:
     def step(self, step: int) -> None:
         """Called at every step; redraws at most a few times a second."""
         self.at = step
-        if self.pace.tick(step) and self.pace.speed:
-            left = (self.steps - step) / self.pace.speed
-            text = f"{self.pace.speed:,.0f} steps/s · {clock(left)} left"
+        if self.pace.tick(step):
+            text = "…"
+            if self.pace.speed:
+                left = (self.steps - step) / self.pace.speed
+                text = f"{self.pace.speed:,.0f} steps/s · {clock(left)} left"
             self.bar.update(self.task, completed=step, speed=text)
 
     def stopping(self) -> bool:

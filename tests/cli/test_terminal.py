@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,19 @@ def test_the_bar_is_full_when_a_run_ends(tmp_path: Path) -> None:
     assert code == 0
     assert re.search(r"━ 100% 250/250 steps · took 0:\d\d", text)
     assert "Pendulum-v1 · seed 0\r\n" in text
+
+
+def test_the_bar_moves_before_the_pace_is_known() -> None:
+    with displayed(load_recipe("quick"), quiet=False) as shown:
+        assert shown is not None
+        shown.step(5000)
+        (task,) = shown.bar.tasks
+        assert (task.completed, task.fields["speed"]) == (5000, "…")
+        shown.pace.marks = [(time.monotonic() - 10, 0)]
+        shown.pace.next = 0.0
+        shown.step(10_000)
+        assert task.completed == 10_000
+        assert re.fullmatch(r"(999|1,000) steps/s · 0:05 left", task.fields["speed"])
 
 
 def test_a_refused_run_leaves_no_bar_behind(tmp_path: Path) -> None:
