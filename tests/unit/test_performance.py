@@ -130,7 +130,7 @@ def test_the_command_writes_the_page(
 ) -> None:
     words = ["report", "--results", str(results), "--out", str(tmp_path / "page.md")]
     assert run(tyro.cli(Arguments, args=words)) == 0
-    assert f"wrote {tmp_path / 'page.md'}" in capsys.readouterr().out
+    assert f"Wrote {tmp_path / 'page.md'}" in capsys.readouterr().out
 
 
 def test_bad_input_is_one_sentence(results: Path, tmp_path: Path) -> None:

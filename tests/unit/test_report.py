@@ -480,7 +480,7 @@ def test_page_shows_training_and_differing_settings(tmp_path: Path) -> None:
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make_run(tmp_path / "a", curve_of([1.0, 2.0]))
     assert plot_command.run(plot_command.Arguments((folder,))) == 0
-    assert f"wrote {folder / 'plots' / 'curves.png'}" in capsys.readouterr().out
+    assert f"Wrote {folder / 'plots' / 'curves.png'}" in capsys.readouterr().out
     named = plot_command.Arguments((folder,), out=tmp_path / "mine.png", json=True)
     assert plot_command.run(named) == 0
     printed = json.loads(capsys.readouterr().out)

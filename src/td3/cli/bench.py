@@ -160,7 +160,7 @@ def run(arguments: Arguments) -> int:
     else:
         show(benchmark)
         if arguments.out:
-            print(f"wrote {arguments.out}")
+            print(f"Wrote {arguments.out}")
     if arguments.plot:
         from td3.bench.scaling_plot import plot_scaling
 
@@ -168,7 +168,7 @@ def run(arguments: Arguments) -> int:
             written = plot_scaling([benchmark.as_dict()], arguments.plot.with_suffix(""))
         except OSError as error:
             raise UserError(f"Cannot write {arguments.plot}: {error.strerror}.") from error
-        print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
+        print("\n".join(f"Wrote {path}" for path in written), file=sys.stderr)
     return 0
 
 
@@ -197,7 +197,7 @@ def report(arguments: Arguments) -> int:
     if trained:
         written += write_results(results, references, page.with_name("results.md"), front)
     for path in written:
-        print(f"wrote {path}")
+        print(f"Wrote {path}")
     return 0
 
 

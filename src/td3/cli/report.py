@@ -46,7 +46,7 @@ def run(arguments: Arguments) -> int:
     if arguments.json:
         print(json.dumps({"written": [str(path) for path in written]} | summary_json(runs)))
     else:
-        print("\n".join(f"wrote {path}" for path in written))
+        print("\n".join(f"Wrote {path}" for path in written))
     return 0
 
 
