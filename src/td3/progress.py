@@ -53,7 +53,6 @@ class Display:
         self.figures: dict[str, dict[int, float | None]] = {}
         self.best: dict[int, float] = {}
         self.best_step: dict[int, int] = {}
-        self.evaluated = 0
         self.pace = Pace()
         self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.render)
         # Notebooks are told line by line: rewriting a cell needs more than rich.
@@ -79,7 +78,7 @@ class Display:
     def write(self, record: Record) -> None:
         if record["kind"] == "folder":
             self.console.print(f"Run folder: {record['message']}", soft_wrap=True, markup=False)
-            if any(self.settings):
+            if not self.redraws:
                 self.console.print(self.title, highlight=False, markup=False)
         elif record["kind"] == "environments":
             self.console.print(f"{record['message']}.", soft_wrap=True, highlight=False)
@@ -118,7 +117,6 @@ class Display:
         if agent in self.frozen:  # an evaluation that was under way when it diverged
             return
         self.figures.setdefault("evaluation", {})[agent] = record["mean_return"]
-        self.evaluated = record["step"]
         if record["best"]:
             self.best[agent], self.best_step[agent] = record["mean_return"], record["step"]
         if not self.redraws and agent == max(set(range(self.agents)) - self.frozen):

@@ -173,6 +173,13 @@ def test_another_plan_is_refused(trained: Plan, changes: dict[str, Any], said: s
         plan_in(trained.runs.parent, **changes)
 
 
+def test_results_may_be_kept_of_runs_with_other_checkpoints(trained: Plan) -> None:
+    folder, other = trained.runs.parent, {"checkpoint_every": 77}
+    plan_in(folder, runs=folder / "again", **other)
+    with pytest.raises(UserError, match=r"runs/.* has checkpoint\.every "):
+        plan_in(folder, **other)
+
+
 def test_zeros_are_refused_not_forgotten(trained: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*flags(trained), "--at-once", "0"]) == 2
     assert "at-once must be 1 or more" in capsys.readouterr().err
@@ -384,7 +391,9 @@ def test_what_is_stored_is_what_the_pages_show() -> None:
     outcomes, originals = (read_tasks(results / name, authors) for name in ("paper", "original"))
     others = read_tasks(results / "paper", REFERENCES / "tianshou.csv")
     tables = {
-        "docs/results.md": made(outcomes, others, originals, read_walkers(results, REFERENCES)),
+        "docs/results.md": made(
+            outcomes, others, originals, read_walkers(results, REFERENCES / "pybullet.csv")
+        ),
         "README.md": made_in_short(outcomes),
     }
     for page, made_now in tables.items():
@@ -475,7 +484,7 @@ def test_another_implementation_stands_beside_runs_as_long_as_its_own(tmp_path: 
 
 
 def test_without_walkers_nothing_is_said_of_them(trained: Plan, tmp_path: Path) -> None:
-    assert read_walkers(tmp_path, REFERENCES) == []
+    assert read_walkers(tmp_path, REFERENCES / "pybullet.csv") == []
     outcomes = read_tasks(trained.results, REFERENCES / "td3_authors_curves.csv")
     assert "course" not in made(outcomes)
     assert "own settings" not in made(outcomes)

@@ -116,6 +116,8 @@ def test_it_plays_what_td3_evaluate_plays(saved: tuple[td3.TD3, Path], capsys: A
     (row,) = json.loads(capsys.readouterr().out)["agents"]
     assert row["returns"] == found.returns.tolist()
     assert found.lengths.tolist() == [200, 200]
+    with pytest.raises(UserError, match="Episodes must be 1 or more, not 0"):
+        td3.load_policy(run).evaluate(episodes=0)
 
 
 def test_it_says_what_it_is_and_what_it_takes(saved: tuple[td3.TD3, Path]) -> None:

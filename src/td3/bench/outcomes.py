@@ -100,9 +100,8 @@ def read_tasks(folder: Path, authors: Path) -> list[Outcome]:
     return sorted(outcomes, key=lambda outcome: ranks.get(outcome.task, len(ranks)))
 
 
-def read_walkers(results: Path, references: Path) -> list[Outcome]:
+def read_walkers(results: Path, published: Path) -> list[Outcome]:
     """The course's tasks, those with the walk-throughs' settings first."""
-    published = references / "pybullet.csv"
     return [walker for name in WALKERS for walker in read_outcomes(results / name, published)]
 
 

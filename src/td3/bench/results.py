@@ -89,12 +89,12 @@ and had a discount of 0.98 and a replay of 200,000."""
 def write_results(results: Path, references: Path, page: Path, front: Path | None) -> list[Path]:
     """Bring the page, its figures and, if it has room for them, the front page up to date; returns
     what was written."""
-    authors = references / "td3_authors_curves.csv"
+    authors, walked = references / "td3_authors_curves.csv", references / "pybullet.csv"
     outcomes, originals = (read_tasks(results / name, authors) for name in ("paper", "original"))
     if not outcomes:
         raise UserError(f"{results / 'paper'} holds no results; 'td3 bench paper' makes them.")
     others = read_tasks(results / "paper", references / "tianshou.csv")
-    walkers = read_walkers(results, references)
+    walkers = read_walkers(results, walked)
     media = page.parent / "media"
     try:
         written = plot_beside(authors, AUTHORS, outcomes, media / "results")
@@ -103,8 +103,7 @@ def write_results(results: Path, references: Path, page: Path, front: Path | Non
             both = [*(outcome for outcome in outcomes if outcome.task in tasks), *originals]
             written += plot_beside(authors, AUTHORS, both, media / "original")
         if walkers:
-            published = references / "pybullet.csv"
-            written += plot_beside(published, STABLE_BASELINES, walkers, media / "walkers")
+            written += plot_beside(walked, STABLE_BASELINES, walkers, media / "walkers")
         renew(page, "Results", made(outcomes, others, originals, walkers))
         written.insert(0, page)
         if front and front.is_file() and BEGIN in front.read_text(encoding="utf-8"):

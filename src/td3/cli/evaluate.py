@@ -80,7 +80,7 @@ def play(policies: list[Any], arguments: Arguments) -> list[dict[str, Any]]:
             {
                 "agent": policy.name,
                 "environment": policy.environment.id,
-                "step": policy.card.get("step"),
+                "step": policy.step,
                 "settings": policy.card.get("settings") or {},
                 "stated": compared(policy.card.get("tested"), returns),
                 "mean_return": statistics.fmean(returns),
@@ -140,7 +140,7 @@ def table(outcome: dict[str, Any]) -> str:
     lines = []
     width = max(10, *(len(row["agent"]) for row in outcome["agents"]))
     for row in outcome["agents"]:
-        when = f", policy of step {row['step']:,}" if isinstance(row["step"], int) else ""
+        when = "" if row["step"] is None else f", policy of step {row['step']:,}"
         lines.append(line(row["agent"], row, f"episodes of {row['mean_length']:.0f} steps{when}"))
     if len(lines) > len(outcome["settings"]):
         lines += [line("all", own, "") for own in outcome["settings"]]
