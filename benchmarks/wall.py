@@ -1,10 +1,13 @@
-"""All policies that come along in one moving picture: python benchmarks/wall.py FILE"""
+"""Policies that come along in one moving picture: python benchmarks/wall.py FILE [TASK …]
+
+Without tasks it is those of `td3 bench paper`.
+"""
 
 import sys
 from itertools import count, islice
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from td3.bench.paper import BEYOND, TASKS
 from td3.environments import follow
@@ -32,7 +35,7 @@ def tile(task: str) -> list[Frame]:
 
 def labelled(frame: Frame, task: str) -> Frame:
     picture = Image.new("RGB", (SIDE, SIDE + LABEL), "white")
-    picture.paste(Image.fromarray(frame).resize((SIDE, SIDE), Image.Resampling.LANCZOS), (0, LABEL))
+    picture.paste(ImageOps.fit(Image.fromarray(frame), (SIDE, SIDE)), (0, LABEL))
     middle = (SIDE / 2, LABEL / 2)
     ImageDraw.Draw(picture).text(middle, task, "#333333", ImageFont.load_default(13), anchor="mm")
     return np.asarray(picture)
@@ -43,10 +46,11 @@ def row(tiles: list[list[Frame]]) -> list[Frame]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
-    tiles = [tile(task) for task in (*TASKS, *BEYOND)]
+    out, *tasks = sys.argv[1:]
+    tiles = [tile(task) for task in tasks or (*TASKS, *BEYOND)]
     rows = [row(tiles[k : k + COLUMNS]) for k in range(0, len(tiles), COLUMNS)]
     first, *others = (Image.fromarray(np.vstack(frames)) for frames in zip(*rows, strict=True))
     how = {"append_images": others, "duration": 1000 // FPS, "loop": 0, "quality": QUALITY}
-    first.save(sys.argv[1], save_all=True, **how)
+    first.save(out, save_all=True, **how)

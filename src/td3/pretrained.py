@@ -1,4 +1,4 @@
-"""Policies that come with the package, each the best of ten seeds of its task."""
+"""Policies that come with the package, each the best of all seeds of its task."""
 
 from pathlib import Path
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from td3 import pretrained
 from td3.bench import paper
 from td3.bench.outcomes import (
-    WALKERS,
     elapsed,
     improvement,
     mean_score,
@@ -432,16 +431,20 @@ def test_a_page_elsewhere_leaves_the_front_page_alone(
 def test_the_courses_tasks_stand_beside_what_others_published(tmp_path: Path) -> None:
     task, values = "AntBulletEnv-v0", [[0.0, 1000.0, 2000.0], [0.0, 1200.0, 2200.0]]
     pretended(tmp_path / "paper", "Ant-v5", values)
-    for name in WALKERS:
-        pretended(tmp_path / name, task, values)
+    pretended(tmp_path / "course", task, values)
+    pretended(tmp_path / "bullet", task, values, every=500_000)
     pretended(tmp_path / "bullet", "MyWalker-v0", values)
     page = tmp_path / "docs" / "results.md"
     written = write_results(tmp_path, REFERENCES, page, tmp_path / "README.md")
     assert page.parent / "media" / "walkers.png" in written
     _, text = page.read_text(encoding="utf-8").split("## The course's tasks")
     assert text.count(f"| {task} | ") == 2
-    assert text.count("| 3,305 ± 74.5 |") == 2
-    assert "to 2,871 |  |" in text  # nobody's figure of a task of one's own
+    assert "| course | 2 | 10,000 | " in text
+    assert text.count("| 2,100 ± 100 | 3,305 ± 74.5 |") == 2
+    assert text.count("| 3,305 ± 74.5 |  |") == 1  # no difference after fewer steps
+    # Squared errors of 10,000 and 2,775 with 1.57 degrees of freedom.
+    assert "| 3,305 ± 74.5 | -1,205 (-1,843 to -567): below |" in text
+    assert "| 2,100 ± 100 |  |  |" in text  # nobody's figure of a task of one's own
     assert text.count("| `") == 4
 
 

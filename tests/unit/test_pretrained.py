@@ -13,9 +13,11 @@ from td3.errors import UserError
 from td3.policy import load_policy, save_policy
 from td3.pretrained import names, pretrained
 
+WALKERS = ("AntBulletEnv-v0", "HalfCheetahBulletEnv-v0", "Walker2DBulletEnv-v0")
+
 
 def test_there_is_one_of_each_task() -> None:
-    assert set(names()) == {*TASKS, *BEYOND}
+    assert set(names()) == {*TASKS, *BEYOND, *WALKERS}
 
 
 def test_without_a_word_a_task_is_no_run() -> None:
@@ -34,8 +36,8 @@ def test_each_says_where_it_comes_from_and_what_it_earns(task: str) -> None:
     assert policy.card["tested"]["episodes"] == 100
 
 
-@pytest.mark.parametrize("task", ["HalfCheetah-v5", "Hopper-v5"])
-def test_two_of_them_earn_what_is_stated(task: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("task", ["HalfCheetah-v5", "Hopper-v5", "Walker2DBulletEnv-v0"])
+def test_some_of_them_earn_what_is_stated(task: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "--pretrained", task, "--episodes", "20", "--json"]) == 0
     stated = json.loads(capsys.readouterr().out)["agents"][0]["stated"]
     assert stated["reproduced"], stated

@@ -54,6 +54,11 @@ class Outcome:
         return np.asarray(self.window.mean(axis=1))
 
     @property
+    def final(self) -> Floats:
+        """Each seed's return in the last evaluation."""
+        return np.asarray(self.curve.values[:, -1])
+
+    @property
     def best(self) -> Floats:
         """Each seed's return in the evaluation whose mean is the best."""
         return np.asarray(self.curve.values[:, self.curve.mean.argmax()])
