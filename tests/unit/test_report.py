@@ -79,7 +79,7 @@ def test_a_seed_that_two_runs_hold_counts_once(tmp_path: Path) -> None:
     assert curve.mean.tolist() == [3.0, 4.0, 5.0]
 
 
-def test_one_seed_has_no_interval(tmp_path: Path) -> None:
+def test_the_curve_of_one_seed_has_no_width(tmp_path: Path) -> None:
     run = read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0, 2.0])))
     (curve,) = curves([run])
     np.testing.assert_array_equal(curve.low, [1.0, 3.0, 2.0])
@@ -286,6 +286,17 @@ def test_table_statistics(tmp_path: Path) -> None:
     assert len(lines) == 5
     assert len({line.count("|") for line in lines}) == 1
     assert "**10 (-2.706 to 22.71)**" in lines[2]
+
+
+def test_of_one_seed_no_interval_is_told(tmp_path: Path) -> None:
+    run = read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0], 0)))
+    group = report.table([run])[0]
+    assert (group["last"], group["last_low"], group["last_high"], group["last_std"]) == (
+        3, None, None, None,
+    )  # fmt: skip
+    (curve,) = report.summary_json([run])["curves"]
+    assert (curve["mean"], curve["low"], curve["high"]) == ([1.0, 3.0], None, None)
+    assert report.interval_text(group, "last") == "3"
 
 
 def test_run_without_evaluations(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ def table(runs: Sequence[RunSummary]) -> list[Record]:
 
     A group is measured on the steps that all its seeds have reached. Its `best` is the best mean
     over time, as in the paper; that flatters, so read it beside the mean of the last ten
-    evaluations. `_low` and `_high` are the 95 % interval of the mean, `_std` the spread of seeds.
+    evaluations. `_low` and `_high` are the 95 % interval of the mean, `_std` the spread of seeds,
+    of which one seed says nothing.
     """
     return [
         row
@@ -60,8 +61,10 @@ def _group_row(curve: Curve) -> Record:
 
 
 def _over_seeds(name: str, values: Floats) -> Record:
-    low, high = mean_interval(values)
-    spread = {"low": float(low), "high": float(high), "std": float(values.std())}
+    spread: Record = dict.fromkeys(("low", "high", "std"))
+    if len(values) > 1:
+        low, high = mean_interval(values)
+        spread = {"low": float(low), "high": float(high), "std": float(values.std())}
     return {name: float(values.mean())} | {f"{name}_{key}": spread[key] for key in spread}
 
 
@@ -106,8 +109,8 @@ def summary_json(runs: Sequence[RunSummary]) -> dict[str, Any]:
                 "seeds": len(curve.values),
                 "steps": curve.steps.tolist(),
                 "mean": curve.mean.tolist(),
-                "low": curve.low.tolist(),
-                "high": curve.high.tolist(),
+                "low": curve.low.tolist() if len(curve.values) > 1 else None,
+                "high": curve.high.tolist() if len(curve.values) > 1 else None,
             }
             for curve in curves(runs)
         ],
@@ -148,9 +151,9 @@ def _cell(row: Record, key: str) -> str:
 
 
 def interval_text(row: Record, key: str) -> str:
-    """A mean over seeds, and its interval."""
-    low, high = (_return(row[f"{key}_{end}"]) for end in ("low", "high"))
-    return f"{_return(row[key])} ({low} to {high})"
+    """A mean over seeds, and its interval if it has one."""
+    ends = [row[end] for end in (f"{key}_low", f"{key}_high") if row.get(end) is not None]
+    return _return(row[key]) + (f" ({' to '.join(map(_return, ends))})" if ends else "")
 
 
 def _return(value: float) -> str:
