@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from td3.bench.outcomes import read_walkers
 from td3.checks import check
 from td3.cli import COMMANDS, importlib, parse
 from td3.config import load_recipe, recipe_names
@@ -50,6 +51,16 @@ def test_the_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for block in found:
         exec(block, names)
     assert names["action"].shape == (1,)  # type: ignore[attr-defined]
+
+
+def test_the_readme_tells_what_the_walkers_earned() -> None:
+    told = README.partition("## The course's walkers")[2].partition("```")[0]
+    walkers = read_walkers(ROOT / "benchmarks/results", ROOT / "benchmarks/reference/pybullet.csv")
+    assert len(walkers) == 6
+    for walker in walkers:
+        assert f"{walker.last.mean():,.0f}" in told
+        assert walker.run.recipe == "course" or f"{walker.final.mean():,.0f}" in told
+        assert walker.published and f"{walker.published.mean[0]:,.0f}" in told
 
 
 def test_the_readme_lists_every_module() -> None:

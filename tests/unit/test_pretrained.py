@@ -34,6 +34,8 @@ def test_each_says_where_it_comes_from_and_what_it_earns(task: str) -> None:
     assert policy.card == load_policy(pretrained(task)).card
     assert {"seed", "step", "versions", "tested"} <= policy.card.keys()
     assert policy.card["tested"]["episodes"] == 100
+    seeds, recipe = (3, "bullet") if task in WALKERS else (10, "paper")
+    assert policy.card["chosen_from"] == {"recipe": recipe, "seeds": seeds, "steps": 1_000_000}
 
 
 @pytest.mark.parametrize("task", ["HalfCheetah-v5", "Hopper-v5", "Walker2DBulletEnv-v0"])

@@ -288,9 +288,15 @@ def keep(plan: Plan, task: str) -> dict[str, Any]:
         if "tested" in known and known["sha256"] in [own.card["sha256"] for own in policies]:
             return dict(known["tested"])
     policy = best_of(policies)
-    found = earnings(policy)
-    save_policy(policy.tensors, policy.card | {"tested": found}, target)
-    return found
+    found = {"tested": earnings(policy), "chosen_from": origin(plan)}
+    save_policy(policy.tensors, policy.card | found, target)
+    return found["tested"]
+
+
+def origin(plan: Plan) -> dict[str, Any]:
+    """What a policy is the best of, for its card."""
+    config = plan.config
+    return {"recipe": config.recipe, "seeds": config.seeds, "steps": config.loop.steps}
 
 
 def best_of(policies: Sequence[Policy]) -> Policy:
