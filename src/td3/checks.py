@@ -111,7 +111,7 @@ def check(config: Config) -> Config:
     if config.loop.update == "step" and config.loop.random_steps >= config.loop.steps:
         raise UserError(
             f"loop.random_steps ({config.loop.random_steps}) leaves nothing to learn from in "
-            f"{config.loop.steps} steps; train for more, or lower it (--loop.random-steps, or in "
-            "a recipe of your own)."
+            f"{config.loop.steps} steps; train for more, or lower it, e.g. to "
+            f"{config.loop.steps // 10} (--loop.random-steps, or in a recipe of your own)."
         )
     return config

@@ -246,7 +246,7 @@ def wrapped(env: gym.Env[Any, Any], config: EnvironmentConfig) -> gym.Env[Any, A
                 env = wrapper(env, argument)
             except gym.error.DependencyNotInstalled as error:
                 raise UserError(
-                    f"environment.{name} needs the extra 'pixels': pip install 'td3[pixels]'."
+                    f"environment.{name} needs the extra 'pixels': pip install 'td3[pixels]'"
                 ) from error
             except (TypeError, ValueError, AssertionError) as error:
                 raise UserError(
@@ -317,7 +317,7 @@ def register(env_id: str) -> None:
                     importlib.import_module(module)
             except ImportError as error:
                 raise UserError(
-                    f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'."
+                    f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'"
                 ) from error
             except Exception as error:  # dm_control looks for what draws when it is imported
                 way = os.environ.get("MUJOCO_GL")
@@ -345,7 +345,7 @@ def missing_package(env_id: str, error: Exception) -> str:
     text = f"{error} {error.__cause__ or ''}"
     for package, extra in EXTRAS.items():
         if package.lower() in text.lower() and importlib.util.find_spec(package) is None:
-            return f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'."
+            return f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'"
     return f"Cannot import what {env_id} needs: {first_line(error)}."
 
 

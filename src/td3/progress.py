@@ -53,7 +53,7 @@ class Display:
         self.figures: dict[str, dict[int, float | None]] = {}
         self.best: dict[int, float] = {}
         self.best_step: dict[int, int] = {}
-        self.pace = Pace()
+        self.pace = Pace(config.loop.random_steps if config.loop.update == "step" else 0)
         self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.render)
         # Notebooks are told line by line: rewriting a cell needs more than rich.
         self.redraws = self.console.is_terminal and not self.console.is_jupyter
@@ -66,8 +66,9 @@ class Display:
         if self.pace.tick(step):
             text = "…"
             if self.pace.speed:
-                left = (self.steps - step) / self.pace.speed
-                text = f"{self.pace.speed:,.0f} steps/s · {clock(left)} left"
+                left = f"{clock((self.steps - step) / self.pace.speed)} left"
+                text = f"{self.pace.speed:,.0f} steps/s"
+                text += f" · {left if step > self.pace.learns_from else 'random actions'}"
             self.bar.update(self.task, completed=step, speed=text)
 
     def stopping(self) -> bool:
@@ -174,10 +175,11 @@ class Display:
 
 
 class Pace:
-    """Steps per second over the last minute: an episode with its updates may take that long."""
+    """Steps per second over the last minute: an episode with its updates may take that long.
+    Steps before learning are faster, and do not count once it has begun."""
 
-    def __init__(self) -> None:
-        self.speed = 0.0
+    def __init__(self, learns_from: int) -> None:
+        self.learns_from, self.speed = learns_from, 0.0
         self.marks: list[tuple[float, int]] = []
         self.next = 0.0
 
@@ -186,6 +188,8 @@ class Pace:
         if now < self.next:
             return False
         self.next = now + 0.25
+        if self.marks and self.marks[0][1] < self.learns_from <= step:
+            self.marks, self.speed = [], 0.0
         self.marks = [*self.marks[-240:], (now, step)]
         (first_time, first_step), (last_time, last_step) = self.marks[0], self.marks[-1]
         if last_time > first_time + 2:

@@ -108,7 +108,7 @@ def ffmpeg() -> str:
     try:
         import imageio_ffmpeg
     except ImportError as error:
-        raise UserError("Videos need an extra: pip install 'td3[video]'.") from error
+        raise UserError("Videos need an extra: pip install 'td3[video]'") from error
     return str(imageio_ffmpeg.get_ffmpeg_exe())
 
 

@@ -73,11 +73,19 @@ def test_the_bar_moves_before_the_pace_is_known() -> None:
         shown.step(5000)
         (task,) = shown.bar.tasks
         assert (task.completed, task.fields["speed"]) == (5000, "…")
-        shown.pace.marks = [(time.monotonic() - 10, 0)]
-        shown.pace.next = 0.0
+        shown.pace.marks, shown.pace.next = [(time.monotonic() - 10, 5000)], 0.0
         shown.step(10_000)
         assert task.completed == 10_000
-        assert re.fullmatch(r"(999|1,000) steps/s · 0:05 left", task.fields["speed"])
+        assert re.fullmatch(r"(499|500) steps/s · 0:10 left", task.fields["speed"])
+
+
+def test_no_time_is_promised_before_learning() -> None:
+    with displayed(load_recipe("paper"), quiet=False) as shown:
+        assert shown is not None
+        shown.pace.marks = [(time.monotonic() - 10, 0)]
+        shown.step(10_000)
+        (task,) = shown.bar.tasks
+        assert re.fullmatch(r"(999|1,000) steps/s · random actions", task.fields["speed"])
 
 
 def test_a_refused_run_leaves_no_bar_behind(tmp_path: Path) -> None:

@@ -363,9 +363,7 @@ def test_rendering_that_fails_is_a_warning_with_advice(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(doctor, "render_once", works_with_osmesa)
     assert "export MUJOCO_GL=osmesa" in doctor.check_rendering(broken).advice
-    monkeypatch.setitem(
-        found, "error", "Some-v0 needs the extra 'video': pip install 'td3[video]'."
-    )
+    monkeypatch.setitem(found, "error", "Some-v0 needs the extra 'video': pip install 'td3[video]'")
     assert doctor.check_rendering(broken).advice.startswith("pip install 'td3[video]'")
     assert doctor.check_rendering(None).status == "ok"
 

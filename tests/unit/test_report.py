@@ -484,7 +484,7 @@ def test_page_shows_training_and_differing_settings(tmp_path: Path) -> None:
     markdown, _ = report.write_report(read_runs([first, second]), tmp_path / "out")
     text = markdown.read_text()
     assert "256 (first); 512 (second)" in text
-    assert "the last: actions saturate" in text
+    assert "a warning: actions saturate" in text
     assert (tmp_path / "out" / "plots" / "training-2.svg").is_file()
 
 

@@ -28,7 +28,8 @@ class Arguments:
     pretrained: str = ""
     """Instead of a run: the policy that comes with td3 for this task, e.g. HalfCheetah-v5."""
     out: Path | None = None
-    """Files to write, without the ending; otherwise videos/ in the run."""
+    """Files to write, without the ending; otherwise videos/ in the run, or the pretrained task's
+    name, here."""
     agent: int | None = None
     """This agent of the run; otherwise the one that did best."""
     episodes: int = 1

@@ -18,7 +18,7 @@ def tracker(name: str, config: Config, folder: Path) -> Sink:
 
         return WeightsAndBiases(config, folder)
     except ImportError as error:
-        message = f"--track {name} needs an extra: pip install 'td3[{name}]'."
+        message = f"--track {name} needs an extra: pip install 'td3[{name}]'"
         raise UserError(message) from error
     except Exception as error:  # such as W&B without a key or a network
         raise UserError(f"--track {name} could not start: {first_line(error)}.") from error

@@ -43,7 +43,7 @@ class EnvPool(Vectorized):
             import envpool
         except ImportError as error:
             raise UserError(
-                "environment.vectorization envpool needs an extra: pip install 'td3[envpool]'."
+                "environment.vectorization envpool needs an extra: pip install 'td3[envpool]'"
             ) from error
         if config.id not in envpool.list_all_envs():
             raise UserError(f"EnvPool has no {config.id}; use workers instead of envpool.")

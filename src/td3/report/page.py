@@ -179,7 +179,7 @@ def write_report(runs: Sequence[RunSummary], out: Path) -> list[Path]:
         Heading(title, level=1),
         Lines([_headline(run) for run in runs]),
         _settings(runs),
-        *_curve_blocks(runs, out / "plots" / "curves"),
+        *_curve_blocks(runs, out / "plots" / "report"),
         *_training_blocks(runs, out / "plots"),
         *_video_blocks(runs),
     ]
@@ -205,7 +205,8 @@ def _headline(run: RunSummary) -> str:
         parts.append(f"{run.damaged} unreadable lines of metrics.jsonl left out")
     warnings = [str(e.get("message", "")) for e in run.events if e.get("event") == "warning"]
     if warnings:
-        parts.append(f"{len(warnings)} warnings, the last: {warnings[-1]}")
+        more = f"{len(warnings)} warnings, the last" if len(warnings) > 1 else "a warning"
+        parts.append(f"{more}: {warnings[-1]}")
     return ", ".join(parts)
 
 
