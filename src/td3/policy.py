@@ -32,7 +32,7 @@ from td3.normalize import CLIP, Normalizer
 from td3.observations import Observation, flatten, has_images, in_words, layout_size
 from td3.pretrained import names, run_or_pretrained
 
-FORMAT = 1
+FORMAT, READABLE = 2, (1, 2)  # the first had no checksum of its card
 POLICY_FILE = re.compile(r"agent-\d+\.safetensors")
 
 
@@ -231,13 +231,20 @@ def save_policy(tensors: Mapping[str, Tensor], card: Mapping[str, Any], path: Pa
     """Write one agent's policy with its card, in one file."""
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**card, "sha256": checksum(tensors)})
+    card = {**card, "format": FORMAT, "sha256": checksum(tensors)}
+    text = json.dumps(card | {"card_sha256": card_checksum(card)})
     replace_file(path, save(tensors, metadata={"card": text}))
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:
     """Of all numbers, in the order of their names."""
     return digest(b"".join(tensors[name].numpy().tobytes() for name in sorted(tensors)))
+
+
+def card_checksum(card: Mapping[str, Any]) -> str:
+    """Of all else that it says."""
+    said = {key: value for key, value in card.items() if key != "card_sha256"}
+    return digest(json.dumps(said).encode())
 
 
 def load_policy(
@@ -303,10 +310,11 @@ def read_policy(path: Path) -> Policy:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, ValueError, SafetensorError) as error:
         raise UserError(f"Cannot read the policy {path}: {first_line(error)}.") from error
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
+    if not isinstance(card, dict) or card.get("format") not in READABLE:
         raise UserError(f"{path} is not a policy of format {FORMAT}.")
     try:
-        if card.get("sha256") != checksum(tensors):
+        intact = card["format"] == 1 or card.get("card_sha256") == card_checksum(card)
+        if not intact or card.get("sha256") != checksum(tensors):
             raise UserError(f"The policy {path} is damaged: it fails its checksum.")
         policy = Policy(card, tensors, path.stem)
         check(Config(environment=policy.environment))

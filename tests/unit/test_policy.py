@@ -16,7 +16,7 @@ from td3.cli import main
 from td3.config import EnvironmentConfig
 from td3.environments import Environment, Task
 from td3.errors import UserError
-from td3.policy import checksum, policy_card, policy_tensors, save_policy
+from td3.policy import card_checksum, checksum, policy_card, policy_tensors, save_policy
 
 
 @pytest.fixture
@@ -146,6 +146,32 @@ def test_a_damaged_policy_is_refused(saved: tuple[td3.TD3, Path]) -> None:
         td3.load_policy(run)
 
 
+def test_whatever_is_changed_in_a_card_is_found(saved: tuple[td3.TD3, Path]) -> None:
+    """Other bounds would be other actions."""
+    _, run = saved
+    path = run / "policy/agent-0.safetensors"
+    whole, card = path.read_bytes(), td3.load_policy(run).card
+    refused = 0
+    for position in range(8, 8 + int.from_bytes(whole[:8], "little")):
+        data = bytearray(whole)
+        data[position] ^= 1 << position % 7
+        path.write_bytes(data)
+        try:
+            assert td3.load_policy(run).card == card  # a space less, or the like
+        except UserError:
+            refused += 1
+    assert refused > 1000
+
+
+def test_a_policy_from_before_cards_had_a_checksum_is_read(saved: tuple[td3.TD3, Path]) -> None:
+    _, run = saved
+    path = run / "policy/agent-0.safetensors"
+    card = td3.load_policy(run).card | {"format": 1}
+    del card["card_sha256"]
+    save_file(load_file(path), path, metadata={"card": json.dumps(card)})
+    assert td3.load_policy(run).card == card
+
+
 @pytest.mark.parametrize("card", ["", "[]", "{}", '{"format": 99}', '{"format": 1}'])
 def test_a_broken_card_is_one_sentence(saved: tuple[td3.TD3, Path], card: str) -> None:
     _, run = saved
@@ -191,7 +217,9 @@ def test_numbers_that_do_not_fit_are_refused(
     path = run / "policy/agent-0.safetensors"
     tensors = {**policy.tensors, "actor.layer_1.bias": torch.zeros(shape, dtype=dtype)}
     digest = "" if dtype == torch.bfloat16 else checksum(tensors)
-    save_file(tensors, path, metadata={"card": json.dumps({**policy.card, "sha256": digest})})
+    card = {**policy.card, "sha256": digest}
+    card["card_sha256"] = card_checksum(card)
+    save_file(tensors, path, metadata={"card": json.dumps(card)})
     with pytest.raises(UserError, match="does not fit its card"):
         td3.load_policy(run)
 
