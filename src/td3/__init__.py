@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from td3.agent import TD3
+    from td3.errors import RunStopped, UserError
     from td3.evaluation import evaluate
     from td3.launch import train
     from td3.networks import Actor, Critic
@@ -21,9 +22,22 @@ _PUBLIC = {
     "evaluate": "td3.evaluation",
     "Policy": "td3.policy",
     "load_policy": "td3.policy",
+    "RunStopped": "td3.errors",
+    "UserError": "td3.errors",
 }
 
-__all__ = ["TD3", "Actor", "Critic", "Policy", "ReplayBuffer", "evaluate", "load_policy", "train"]
+__all__ = [
+    "TD3",
+    "Actor",
+    "Critic",
+    "Policy",
+    "ReplayBuffer",
+    "RunStopped",
+    "UserError",
+    "evaluate",
+    "load_policy",
+    "train",
+]
 __version__ = "0.1.0"
 
 

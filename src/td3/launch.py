@@ -38,11 +38,14 @@ def train(
 
     `environment` is a Gymnasium id, or a table of settings with an `id`, e.g.
     `{"id": "CarRacing-v3", "frame_stack": 3}`. `settings` are the other fields of
-    `td3.config.Config`, e.g. `seeds=10` or `agent={"batch_size": 100}`; `steps` stands for
-    `loop.steps`.
+    `td3.config.Config`, e.g. `seeds=10` or `agent={"batch_size": 100}`, also by their dotted names,
+    `**{"agent.batch_size": 100}`; `steps` stands for `loop.steps`.
     """
     if "steps" in settings:
-        settings["loop"] = {**settings.get("loop", {}), "steps": settings.pop("steps")}
+        settings["loop.steps"] = settings.pop("steps")
+    for dotted in [name for name in settings if "." in name]:
+        table, _, name = dotted.partition(".")
+        settings[table] = {**settings.get(table, {}), name: settings.pop(dotted)}
     if environment:
         named = {"id": environment} if isinstance(environment, str) else environment
         if not isinstance(named, Mapping):
@@ -50,7 +53,7 @@ def train(
                 f"Name the environment by its id, e.g. 'Pendulum-v1', not by {environment!r}: "
                 "a run makes its own, to bring it back when it resumes."
             )
-        settings["environment"] = dict(named)
+        settings["environment"] = {**settings.get("environment", {}), **named}
     config = from_dict(settings, default=load_recipe(recipe))
     with displayed(config, quiet) as shown:
         folder, code = start(config, Path(run) if run else None, shown)
@@ -208,7 +211,8 @@ def execute(training: Training, event: str, display: Display | None = None) -> i
         training.run.event("stop", step=training.step, message=str(error), traceback=cause)
         what = str(error) if isinstance(error, RunStopped) else f"Cannot write: {error}"
         raise RunStopped(
-            f"{what}; training stopped, and all until step {training.saved_at:,} is saved."
+            f"{what}; training stopped, and all until step {training.saved_at:,} is saved: "
+            f"'td3 resume {training.run.folder}' goes on from there."
         ) from error
     if stop.requested and not training.finished:
         training.run.event("stop", step=training.step)

@@ -16,6 +16,7 @@ from agents import ACTION, BATCH, HIDDEN, STATE, copied, make_agent, make_batch,
 
 import td3
 from td3.agent import TD3
+from td3.config import Config
 from td3.errors import UserError
 from td3.replay import Batch
 from td3.seeding import stream_state
@@ -111,6 +112,27 @@ def test_training_and_loading_a_policy_take_one_line_each(tmp_path: Path) -> Non
     action = td3.load_policy(run)(np.array([1.0, 0.0, 0.0], dtype=np.float32))
     assert action.shape == (1,)
     assert abs(action[0]) <= 2
+
+
+def test_settings_may_be_named_with_their_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Config] = []
+
+    def begin(config: Config, folder: Path, shown: object) -> tuple[Path, int]:
+        asked.append(config)
+        return folder, 0
+
+    monkeypatch.setattr("td3.launch.start", begin)
+    nested = TINY | {"environment": {"id": "Pendulum-v1", "action_repeat": 2}}
+    td3.train(run=tmp_path, **nested)
+    flat = {"loop.random_steps": 10, "agent.batch_size": 4, "environment.action_repeat": 2}
+    rest = TINY | {"loop": {}, "agent": {"hidden_sizes": [8]}}
+    td3.train("Pendulum-v1", run=tmp_path, **rest, **flat)
+    assert asked[0] == asked[1]
+    assert asked[0].environment.action_repeat == 2
+    with pytest.raises(td3.UserError, match=r"'agent.batch_sise'. Did you mean 'agent.batch_size'"):
+        td3.train("Pendulum-v1", **{"agent.batch_sise": 3})
 
 
 def test_training_from_python_shows_how_it_goes_unless_it_is_to_be_quiet(
