@@ -2,13 +2,15 @@
 
 import dataclasses
 
-from td3.config import VARIABLE, WRAPPERS, Config, EnvironmentConfig, varied
+from td3.config import VARIABLE, WRAPPERS, Config, EnvironmentConfig, setting_near, varied
 from td3.errors import UserError
 
 
 def check_grid(config: Config) -> None:
     """Refuse a grid that cannot be trained as one population."""
     for key, values in config.grid.items():
+        if key not in VARIABLE and (meant := setting_near(key)) in VARIABLE:
+            raise UserError(f"{key} is no setting of a grid. Did you mean {meant!r}?")
         if key not in VARIABLE:
             raise UserError(f"{key} cannot be varied in a grid; these can: {', '.join(VARIABLE)}.")
         if not values:

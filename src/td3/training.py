@@ -322,6 +322,8 @@ class Training:
         """Settings that are not what they were; refuses those that the saved state depends on."""
         found = changes(before, to_dict(self.config))
         found.pop("environment.workers", None)  # who steps exact environments changes nothing
+        for varied in self.config.grid:  # the members have values of their own
+            found.pop(varied, None)
         if all(who in EXACT for who in found.get("environment.vectorization", ())):
             found.pop("environment.vectorization", None)
         for key, (old, new) in found.items():

@@ -11,6 +11,7 @@ import imageio_ffmpeg
 import pytest
 
 from td3.cli import COMMANDS, main
+from td3.cli.train import finish
 from td3.policy import load_policy
 from td3.video import film
 
@@ -101,10 +102,28 @@ def test_a_grid_trains_reports_and_goes_on(tmp_path: Path) -> None:
     assert [line.split()[0] for line in played[-4:]] == ["all"] * 4  # one for each setting
 
 
+def test_help_is_shown_where_not_every_sign_can_be() -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "td3", "train", "--help"],
+        env=environment, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"--environment.workers" in done.stdout
+
+
+def test_what_to_type_next_has_its_spaces_quoted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish(tmp_path / "my run", 130, show=False, quiet=False, as_json=False)
+    assert f"resume '{tmp_path}/my run'" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["loop.steps=1,2"], "loop.steps cannot be varied in a grid; these can: agent.actor_l"),
+        (["tau=0.1,0.2"], "tau is no setting of a grid. Did you mean 'agent.tau'?"),
         (["agent.tau"], "--grid agent.tau is not a setting with values, such as agent.tau=0.005"),
         (["agent.tau=x"], "--grid agent.tau=x is not a setting with values"),
         (["agent.tau=0.1,0.1"], "The grid names agent.tau 0.1 twice."),

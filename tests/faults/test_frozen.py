@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,18 @@ def test_another_grid_is_another_run(now: str, message: str, tmp_path: Path) -> 
     settings.write_text(settings.read_text().replace("[0.001, 0.002]", now))
     with pytest.raises(UserError, match=message):
         resume(tmp_path / "run", steps=300)
+
+
+def test_what_the_grid_varies_may_be_anything_besides(tmp_path: Path) -> None:
+    """The members have values of their own, so nothing changes."""
+    train_in_pieces(population(RATE, 2e-3, loop={"steps": 200}), tmp_path / "run", [])
+    settings = tmp_path / "run" / "config.toml"
+    text = settings.read_text()
+    changed = re.sub(r"(?m)^critic_learning_rate = .*", "critic_learning_rate = 0.5", text)
+    assert changed != text
+    settings.write_text(changed)
+    resume(tmp_path / "run", steps=300)
+    assert "learning_rate" not in (tmp_path / "run" / "events.jsonl").read_text()
 
 
 def test_more_members_than_saved_are_refused(tmp_path: Path) -> None:

@@ -189,6 +189,23 @@ def test_a_task_named_twice_is_trained_once(tmp_path: Path) -> None:
     assert plan_in(tmp_path, tasks=()).tasks == paper.TASKS + paper.BEYOND
 
 
+@pytest.mark.parametrize(("steps", "every"), [(1_000_000, 20_000), (300_000, 20_000), (2000, 200)])
+def test_a_short_training_is_evaluated_as_often(
+    steps: int, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Plan] = []
+
+    def pretend(plan: Plan, tell: object) -> paper.Progress:
+        asked.append(plan)
+        return paper.Progress()
+
+    monkeypatch.setattr(paper, "train_tasks", pretend)
+    folders = ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    words = ["Pendulum-v1", "--recipe", "quick", "--steps", str(steps), *folders]
+    assert main(["bench", "paper", *words]) == 0
+    assert asked[0].config.evaluation.every == every
+
+
 def test_a_grid_is_refused(tmp_path: Path) -> None:
     recipe = tmp_path / "grid.toml"
     recipe.write_text('[grid]\n"agent.tau" = [0.1, 0.2]\n')
@@ -419,7 +436,7 @@ def test_a_page_elsewhere_leaves_the_front_page_alone(
     assert main(["bench", "report", "--out", "mine.md"]) == 0
     assert main(["bench", "report", "--results", "mine"]) == 0
     assert main(["bench", "report", "--results", "mine/paper"]) == 2
-    assert "mine/paper holds neither *.json nor paper/; 'td3 bench" in capsys.readouterr().err
+    assert "mine/paper holds the tasks themselves; they are to be in" in capsys.readouterr().err
     assert (tmp_path / "mine" / "results.md").is_file()
     assert not (tmp_path / "docs").exists()
     assert "old" in front.read_text()

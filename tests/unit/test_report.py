@@ -288,6 +288,14 @@ def test_table_statistics(tmp_path: Path) -> None:
     assert "**10 (-2.706 to 22.71)**" in lines[2]
 
 
+def test_what_was_evaluated_before_training_is_not_of_the_last_ten(tmp_path: Path) -> None:
+    before = evaluation(0, -100.0, 0)
+    run = read_run(make_run(tmp_path / "a", [before, *curve_of([1.0, 3.0])]))
+    assert [row["last_ten"] for row in report.table([run])] == [2.0, 2.0]
+    alone = read_run(make_run(tmp_path / "b", [before]))
+    assert [row["last_ten"] for row in report.table([alone])] == [-100.0, -100.0]
+
+
 def test_of_one_seed_no_interval_is_told(tmp_path: Path) -> None:
     run = read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0], 0)))
     group = report.table([run])[0]

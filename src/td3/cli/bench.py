@@ -179,6 +179,11 @@ def report(arguments: Arguments) -> int:
 
     results = arguments.results
     measured, trained = any(results.glob("*.json")), any(results.glob("paper/*/config.toml"))
+    if not trained and any(results.glob("*/curves.csv")):
+        raise UserError(
+            f"{results} holds the tasks themselves; they are to be in a folder called paper, "
+            "and --results is to name the one above it."
+        )
     if not (measured or trained):
         raise UserError(
             f"{results} holds neither *.json nor paper/; 'td3 bench update --out {results}/"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from td3.bench.paper import Plan, Progress
 
 SECONDS_BETWEEN_LINES = 60
+EVALUATION_EVERY = 20_000
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,10 @@ class Arguments:
     """Seeds of each task."""
     steps: int = 1_000_000
     """Steps of each seed; the paper's: 1,000,000."""
-    evaluation_every: Annotated[int, tyro.conf.arg(name="evaluation.every")] = 20_000
-    """Steps between evaluations; the paper's: 5,000, for which few machines have cores enough.
-    Where an evaluation takes longer than the training up to the next one, training waits for it."""
+    evaluation_every: Annotated[int | None, tyro.conf.arg(name="evaluation.every")] = None
+    """Steps between evaluations, otherwise 20,000, or a tenth of all where that is less; the
+    paper's: 5,000, for which few machines have cores enough. Where an evaluation takes longer than
+    the training up to the next one, training waits for it."""
     checkpoint_every: Annotated[int, tyro.conf.arg(name="checkpoint.every")] = 100_000
     """Steps between checkpoints."""
     device: str = "auto"
@@ -63,7 +65,10 @@ def run(arguments: Arguments) -> int:
     """Train what is missing, test what came out, say how it went."""
     from td3.bench.paper import planned, train_tasks
 
-    plan = planned(**{key: value for key, value in vars(arguments).items() if key != "json"})
+    asked = {key: value for key, value in vars(arguments).items() if key != "json"}
+    if arguments.evaluation_every is None:
+        asked["evaluation_every"] = min(EVALUATION_EVERY, max(1, arguments.steps // 10))
+    plan = planned(**asked)
     with shown(plan) as tell:
         progress = train_tasks(plan, tell)
     rows = {task: row(plan, task, progress) for task in plan.tasks if task in progress.earned}

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -97,8 +98,9 @@ def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> N
             json.dumps({"run": str(folder), "exit_code": code, **summary_json([read_run(folder)])})
         )
         return
+    where = shlex.quote(str(folder))
     if code:
-        print(f"Stopped. Continue with:  {program()} resume {folder}")
+        print(f"Stopped. Continue with:  {program()} resume {where}")
         return
     if show:
         present(folder)
@@ -110,10 +112,10 @@ def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> N
         print(f"""
 Run folder: {folder}
 Next:
-  {program()} evaluate {folder} --episodes 100
-  {program()} video {folder}
-  {program()} plot {folder}
-  {program()} report {folder}""")
+  {program()} evaluate {where} --episodes 100
+  {program()} video {where}
+  {program()} plot {where}
+  {program()} report {where}""")
 
 
 def ranking(folder: Path) -> list[str]:

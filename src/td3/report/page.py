@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from td3.files import CURVES
 from td3.report.curves import Curve, SeedLine, curves
 from td3.report.document import Block, Grid, Heading, Lines, Media, as_html, as_markdown
@@ -55,9 +58,15 @@ def _group_row(curve: Curve) -> Record:
         best = int(curve.mean.argmax())
         row |= {"steps": int(curve.steps[-1]), "best_step": int(curve.steps[best])}
         row |= _over_seeds("last", curve.values[:, -1])
-        row |= _over_seeds("last_ten", curve.values[:, -10:].mean(axis=1))
+        row |= _over_seeds("last_ten", _last_ten(curve.steps, curve.values))
         row |= _over_seeds("best", curve.values[:, best])
     return row
+
+
+def _last_ten(steps: NDArray[np.int64], values: Floats) -> Floats:
+    """The mean of the last ten evaluations; that before training counts where it is alone."""
+    trained = values[..., steps > 0]
+    return np.asarray((trained if trained.size else values)[..., -10:].mean(axis=-1))
 
 
 def _over_seeds(name: str, values: Floats) -> Record:
@@ -78,7 +87,8 @@ def _seed_row(curve: Curve, line: SeedLine) -> Record:
     }
     if len(line.steps):
         best = int(line.returns.argmax())
-        row |= {"last": float(line.returns[-1]), "last_ten": float(line.returns[-10:].mean())}
+        last_ten = _last_ten(line.steps, line.returns)
+        row |= {"last": float(line.returns[-1]), "last_ten": float(last_ten)}
         row |= {"best": float(line.returns[best]), "best_step": int(line.steps[best])}
     return row
 
@@ -230,9 +240,9 @@ def _curve_blocks(runs: Sequence[RunSummary], stem: Path) -> list[Block]:
         blocks.append(Lines(["No evaluations yet."]))
     explained = (
         "Returns are means over the episodes of an evaluation, the last ten over ten of these "
-        "(over all, where they are fewer); in brackets, Student's 95 % interval of the mean over "
-        "seeds. Steps and steps/s are those of one seed. A group with a seed that diverged is "
-        "measured up to where that one was last evaluated."
+        "(over all but the one before training, where they are fewer); in brackets, Student's "
+        "95 % interval of the mean over seeds. Steps and steps/s are those of one seed. A group "
+        "with a seed that diverged is measured up to where that one was last evaluated."
     )
     return [*blocks, Heading("Results"), Lines([explained]), _results(table(runs))]
 
