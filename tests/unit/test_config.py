@@ -116,7 +116,6 @@ def grid(**values: object) -> Config:
     [
         ("loop__steps", [1, 2], "loop.steps cannot be varied in a grid; these can: agent.actor_le"),
         ("agent__tua", [1], "agent.tua cannot be varied in a grid; these can: "),
-        ("agent__gamma", [1], "agent.gamma is no setting of a grid. Did you mean 'agent.discount'"),
         ("agent__policy_freq", [1, 2], "agent.policy_freq cannot be varied in a grid;"),
         ("agent__discount", [0.9, 1.5], "agent.discount must lie between 0 and 1, not 1.5."),
         ("agent__tau", [float("nan")], "agent.tau must lie between 0 and 1, not nan."),
