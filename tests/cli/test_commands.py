@@ -11,6 +11,7 @@ import imageio_ffmpeg
 import pytest
 
 from td3.cli import COMMANDS, main
+from td3.cli.evaluate import interval, over_seeds
 from td3.cli.train import finish
 from td3.policy import load_policy
 from td3.video import film
@@ -100,6 +101,18 @@ def test_a_grid_trains_reports_and_goes_on(tmp_path: Path) -> None:
     played = td3("evaluate", folder, "--episodes", "1").stdout.splitlines()
     assert sum("critic_learning_rate 0.001, tau 0.1" in line for line in played) == 2 + 1
     assert [line.split()[0] for line in played[-4:]] == ["all"] * 4  # one for each setting
+    assert all("mean of 2 seeds, 95 % interval" in line for line in played[-4:])
+
+
+def test_seeds_that_are_played_have_an_interval() -> None:
+    rows = [{"mean_return": value} for value in (9.0, 11.0)]
+    students = 12.7062  # standard errors, of which there is one
+    found = over_seeds(rows)
+    assert found["mean_return_low"] == pytest.approx(10 - students, rel=1e-5)
+    assert found["mean_return_high"] == pytest.approx(10 + students, rel=1e-5)
+    alone = {"agents": 1, "mean_return_low": None, "mean_return_high": None}
+    assert over_seeds(rows[:1]) == alone
+    assert interval(alone) == ""
 
 
 def test_help_is_shown_where_not_every_sign_can_be() -> None:

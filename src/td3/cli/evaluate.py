@@ -57,7 +57,8 @@ def run(arguments: Arguments) -> int:
         **together(rows),
         "agents": rows,
         "settings": [
-            {"settings": own[0]["settings"], **together(own)} for own in by_settings(rows)
+            {"settings": own[0]["settings"], **together(own), **over_seeds(own)}
+            for own in by_settings(rows)
         ],
     }
     print(json.dumps(outcome) if arguments.json else table(outcome))
@@ -122,12 +123,29 @@ def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """How far the mean may be trusted for other seeds; one says nothing of that."""
+    from td3.report.intervals import mean_interval
+
+    low = high = None
+    if len(rows) > 1:
+        low, high = map(float, mean_interval([row["mean_return"] for row in rows]))
+    return {"agents": len(rows), "mean_return_low": low, "mean_return_high": high}
+
+
 def by_settings(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """The agents of a grid that differ in nothing but their seed."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(json.dumps(row["settings"]), []).append(row)
     return list(groups.values())
+
+
+def interval(own: dict[str, Any]) -> str:
+    if own["agents"] == 1:
+        return ""
+    between = f"{own['mean_return_low']:.2f} to {own['mean_return_high']:.2f}"
+    return f"mean of {own['agents']} seeds, 95 % interval {between}"
 
 
 def table(outcome: dict[str, Any]) -> str:
@@ -143,7 +161,7 @@ def table(outcome: dict[str, Any]) -> str:
         when = "" if row["step"] is None else f", policy of step {row['step']:,}"
         lines.append(line(row["agent"], row, f"episodes of {row['mean_length']:.0f} steps{when}"))
     if len(lines) > len(outcome["settings"]):
-        lines += [line("all", own, "") for own in outcome["settings"]]
+        lines += [line("all", own, interval(own)) for own in outcome["settings"]]
     per_agent = outcome["episodes"] // len(outcome["agents"])
     for row in outcome["agents"]:
         if stated := row["stated"]:
