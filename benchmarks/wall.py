@@ -35,14 +35,17 @@ def tile(task: str) -> list[Frame]:
 
 def labelled(frame: Frame, task: str) -> Frame:
     picture = Image.new("RGB", (SIDE, SIDE + LABEL), "white")
-    picture.paste(ImageOps.fit(Image.fromarray(frame), (SIDE, SIDE)), (0, LABEL))
+    fitted = ImageOps.fit(Image.fromarray(frame), (SIDE, SIDE), Image.Resampling.LANCZOS)
+    picture.paste(fitted, (0, LABEL))
     middle = (SIDE / 2, LABEL / 2)
     ImageDraw.Draw(picture).text(middle, task, "#333333", ImageFont.load_default(13), anchor="mm")
     return np.asarray(picture)
 
 
 def row(tiles: list[list[Frame]]) -> list[Frame]:
-    return [np.hstack(side_by_side) for side_by_side in zip(*tiles, strict=True)]
+    blank = np.full_like(tiles[0][0], 255)
+    rest = [blank] * (COLUMNS - len(tiles))
+    return [np.hstack([*side_by_side, *rest]) for side_by_side in zip(*tiles, strict=True)]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from td3.config import EnvironmentConfig
 from td3.environments import Environment, Task
-from td3.errors import RunStopped
+from td3.errors import Diverged, RunStopped
 from td3.seeding import Stream
 from td3.transitions import Transitions
 
@@ -213,7 +213,7 @@ class Ended(NamedTuple):
 
 def stop(agent: int, why: str) -> None:
     """What to do about an agent that diverged, where nothing else was said."""
-    raise RunStopped(f"Agent {agent} diverged: {why}; try a smaller learning rate or reward_scale")
+    raise Diverged(f"Agent {agent} diverged: {why}; try a smaller learning rate or reward_scale")
 
 
 class Last(NamedTuple):

@@ -16,6 +16,10 @@ class RunStopped(Exception):
     """Training cannot go on (a simulator gave NaN, the networks diverged); checkpoints are kept."""
 
 
+class Diverged(RunStopped):
+    """The networks gave what is no number."""
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """A hint such as ` Did you mean 'paper'?`, or nothing where no candidate is near."""
     known = {candidate.lower(): candidate for candidate in candidates}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from td3 import run as runs
 from td3.checks import check
 from td3.config import Config, from_dict, load_recipe
 from td3.environments import Environment, Task, versioned
-from td3.errors import RunBusy, RunStopped, UserError
+from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.files import CURVES, remove
 from td3.frames import FrameReplay
 from td3.integrations import tracker
@@ -43,9 +44,6 @@ def train(
     """
     if "steps" in settings:
         settings["loop.steps"] = settings.pop("steps")
-    for dotted in [name for name in settings if "." in name]:
-        table, _, name = dotted.partition(".")
-        settings[table] = {**settings.get(table, {}), name: settings.pop(dotted)}
     if environment:
         named = {"id": environment} if isinstance(environment, str) else environment
         if not isinstance(named, Mapping):
@@ -53,14 +51,28 @@ def train(
                 f"Name the environment by its id, e.g. 'Pendulum-v1', not by {environment!r}: "
                 "a run makes its own, to bring it back when it resumes."
             )
-        settings["environment"] = {**settings.get("environment", {}), **named}
-    config = from_dict(settings, default=load_recipe(recipe))
+        settings["environment"] = dict(named)
+    config = from_dict(nested(settings), default=load_recipe(recipe))
     with displayed(config, quiet) as shown:
         folder, code = start(config, Path(run) if run else None, shown)
     if code:
         # Whoever called may be in a loop over runs.
         raise KeyboardInterrupt(f"saved; 'td3 resume {folder}' goes on")
     return folder
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted names in their tables, beside what these hold already."""
+    tables = {name: value for name, value in settings.items() if "." not in name}
+    for dotted in settings.keys() - tables.keys():
+        table, _, name = dotted.partition(".")
+        known = tables.get(table, {})
+        if not isinstance(known, Mapping):
+            raise UserError(f"{table} is a table of settings, not {known!r}.")
+        if name in known:
+            raise UserError(f"{dotted} is given twice.")
+        tables[table] = {**known, name: settings[dotted]}
+    return tables
 
 
 def start(
@@ -210,10 +222,10 @@ def execute(training: Training, event: str, display: Display | None = None) -> i
         cause = traceback.format_exception(error.__cause__ or error)
         training.run.event("stop", step=training.step, message=str(error), traceback=cause)
         what = str(error) if isinstance(error, RunStopped) else f"Cannot write: {error}"
-        raise RunStopped(
-            f"{what}; training stopped, and all until step {training.saved_at:,} is saved: "
-            f"'td3 resume {training.run.folder}' goes on from there."
-        ) from error
+        saved = f"training stopped, and all until step {training.saved_at:,} is saved"
+        if not isinstance(error, Diverged):  # which it would do again
+            saved += f"; td3 resume {quote(str(training.run.folder))} goes on from there"
+        raise RunStopped(f"{what}; {saved}.") from error
     if stop.requested and not training.finished:
         training.run.event("stop", step=training.step)
         return stop.exit_code

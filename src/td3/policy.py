@@ -177,7 +177,6 @@ def policy_card(
 ) -> dict[str, Any]:
     """What a policy file needs besides its weights."""
     return {
-        "format": FORMAT,
         "environment": {
             "id": config.id,
             "kwargs": config.kwargs,
@@ -242,7 +241,7 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 
 
 def card_checksum(card: Mapping[str, Any]) -> str:
-    """Of all else that it says."""
+    """Of everything in a card but the checksum itself."""
     said = {key: value for key, value in card.items() if key != "card_sha256"}
     return digest(json.dumps(said).encode())
 
@@ -311,9 +310,11 @@ def read_policy(path: Path) -> Policy:
     except (OSError, ValueError, SafetensorError) as error:
         raise UserError(f"Cannot read the policy {path}: {first_line(error)}.") from error
     if not isinstance(card, dict) or card.get("format") not in READABLE:
-        raise UserError(f"{path} is not a policy of format {FORMAT}.")
+        known = " or ".join(map(str, READABLE))
+        raise UserError(f"{path} is not a policy of format {known}.")
     try:
-        intact = card["format"] == 1 or card.get("card_sha256") == card_checksum(card)
+        unchecked = card["format"] == 1 and "card_sha256" not in card
+        intact = unchecked or card.get("card_sha256") == card_checksum(card)
         if not intact or card.get("sha256") != checksum(tensors):
             raise UserError(f"The policy {path} is damaged: it fails its checksum.")
         policy = Policy(card, tensors, path.stem)

@@ -164,7 +164,8 @@ def read_tables(folder: Path) -> dict[str, Any]:
     """The tables of a run's config.toml, or why this is not a run."""
     if not (folder / "config.toml").is_file():
         what = "is no run folder" if folder.exists() else "does not exist"
-        what = "holds no run (no config.toml)" if folder.is_dir() else what
+        if folder.is_dir():
+            what = "holds no run (no config.toml)"
         hint = nearest(str(folder), (str(c.parent) for c in folder.parent.glob("*/config.toml")))
         if any(folder.glob("*/config.toml")):
             hint = " It holds runs: name one of them."

@@ -19,7 +19,7 @@ from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
 from td3.collect import Collector, Ended
 from td3.config import Config, changes, to_dict
 from td3.environments import Task
-from td3.errors import RunStopped, UserError
+from td3.errors import Diverged, UserError
 from td3.evaluations import Result, make_evaluations
 from td3.files import JsonLines
 from td3.frames import FrameReplay
@@ -180,7 +180,7 @@ class Training:
         """Let an agent that diverged rest while the others go on; the last one ends the run."""
         name = self.population.name(agent)
         if self.population.last:
-            raise RunStopped(
+            raise Diverged(
                 f"{name.capitalize()} diverged: {why} by step {self.step}; "
                 "try a smaller learning rate or reward_scale"
             )

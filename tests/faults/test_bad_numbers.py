@@ -81,7 +81,7 @@ def test_divergence_stops_within_one_logging_interval(tmp_path: Path) -> None:
     )  # fmt: skip
     with pytest.raises(RunStopped, match=r"diverged|no longer finite") as caught:
         start(config, tmp_path / "run")
-    assert f"is saved: 'td3 resume {tmp_path / 'run'}' goes on from there." in str(caught.value)
+    assert str(caught.value).endswith("is saved."), "resumed it would diverge again"
     found = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=0))
     assert found is not None
     assert 40 <= found.step <= 100

@@ -135,7 +135,10 @@ def test_a_failed_write_keeps_the_checkpoint_before(
         return original(path, chunks)
 
     monkeypatch.setattr(checkpoint, "write_durably", full_disk)
-    with pytest.raises(RunStopped, match=r"No space left on device.*until step 100 is saved"):
+    with pytest.raises(
+        RunStopped,
+        match=r"No space left on device.*until step 100 is saved; td3 resume .*run goes on",
+    ):
         start(tiny(), tmp_path / "run")
     monkeypatch.undo()
     train_in_pieces(tiny(), tmp_path / "whole", [])

@@ -131,8 +131,15 @@ def test_settings_may_be_named_with_their_table(
     td3.train("Pendulum-v1", run=tmp_path, **rest, **flat)
     assert asked[0] == asked[1]
     assert asked[0].environment.action_repeat == 2
-    with pytest.raises(td3.UserError, match=r"'agent.batch_sise'. Did you mean 'agent.batch_size'"):
-        td3.train("Pendulum-v1", **{"agent.batch_sise": 3})
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"agent.batch_sise": 3}, "'agent.batch_sise'. Did you mean 'agent.batch_size'"),
+        ({"agent": {"tau": 0.1}, "agent.tau": 0.2}, "agent.tau is given twice."),
+        ({"environment.id": "Hopper-v5"}, "environment.id is given twice."),
+        ({"loop": 5, "steps": 3}, "loop is a table of settings, not 5."),
+    ]
+    for settings, message in wrong:
+        with pytest.raises(td3.UserError, match=message):
+            td3.train("Pendulum-v1", **settings)
 
 
 def test_training_from_python_shows_how_it_goes_unless_it_is_to_be_quiet(

@@ -167,6 +167,9 @@ def test_a_policy_from_before_cards_had_a_checksum_is_read(saved: tuple[td3.TD3,
     _, run = saved
     path = run / "policy/agent-0.safetensors"
     card = td3.load_policy(run).card | {"format": 1}
+    save_file(load_file(path), path, metadata={"card": json.dumps(card)})
+    with pytest.raises(UserError, match="damaged"):  # it has one, of something else
+        td3.load_policy(run)
     del card["card_sha256"]
     save_file(load_file(path), path, metadata={"card": json.dumps(card)})
     assert td3.load_policy(run).card == card

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from td3.bench.paper import BEYOND, TASKS
 from td3.errors import UserError
-from td3.report.curves import Curve, curves
+from td3.report.curves import Curve, curves, last_steps
 from td3.report.intervals import (
     RESAMPLES,
     Floats,
@@ -20,7 +20,6 @@ from td3.report.intervals import (
 from td3.report.reference import Reference, matching, read_reference, unversioned
 from td3.report.summary import RunSummary, read_run
 
-LAST = 10  # evaluations
 WALKERS = ("course", "bullet")  # recipes, and folders of results
 ENOUGH = 5  # seeds, for resampling them to tell anything
 # Most seeds reach the highest return there is: no normal distribution.
@@ -41,7 +40,7 @@ class Outcome:
 
     @property
     def last_steps(self) -> NDArray[np.int64]:
-        return self.curve.steps[self.curve.steps > 0][-LAST:]
+        return last_steps(self.curve.steps)
 
     @property
     def window(self) -> Floats:

@@ -41,6 +41,7 @@ TASKS = (
 BEYOND = ("Humanoid-v5", "Swimmer-v5")  # which others report
 TEST_EPISODES, TEST_SEED = 100, 2_000_000  # other ones than td3 evaluate plays
 CHOICE_EPISODES, CHOICE_SEED = 20, 3_000_000  # to choose among the seeds
+EVALUATION_EVERY = 20_000  # unless a tenth of all steps is less
 POLL_SECONDS = 0.5
 # Where and by whom a run is computed; each machine finds its own.
 NOT_ASKED = ("device", "threads", "environment.id", "environment.vectorization",
@@ -134,11 +135,13 @@ class Plan:
 
 
 def planned(
-    tasks: Sequence[str], recipe: str, seeds: int, steps: int, evaluation_every: int,
+    tasks: Sequence[str], recipe: str, seeds: int, steps: int, evaluation_every: int | None,
     checkpoint_every: int, device: str, **more: Any,
 ) -> Plan:  # fmt: skip
     """A plan for a recipe with some of its numbers changed."""
     config = load_recipe(recipe)
+    if evaluation_every is None:
+        evaluation_every = min(EVALUATION_EVERY, max(1, steps // 10))
     config = dataclasses.replace(
         config,
         seeds=seeds,

@@ -43,9 +43,9 @@ First steps:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the `td3` command."""
     words = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show … is shown a ?
-            stream.reconfigure(errors="replace")
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and out.encoding.lower() not in ("utf-8", "utf8"):
+        out.reconfigure(errors="replace")  # who cannot be shown … is shown a ?
     if not words or words[0] in ("-h", "--help", "help"):
         print(OVERVIEW.format(commands="\n".join(f"  {k:<10}{v}" for k, v in COMMANDS.items())))
         return 0

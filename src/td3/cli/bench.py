@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from td3.errors import UserError
+from td3.files import CURVES
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -179,12 +180,12 @@ def report(arguments: Arguments) -> int:
 
     results = arguments.results
     measured, trained = any(results.glob("*.json")), any(results.glob("paper/*/config.toml"))
-    if not trained and any(results.glob("*/curves.csv")):
-        raise UserError(
-            f"{results} holds the tasks themselves; they are to be in a folder called paper, "
-            "and --results is to name the one above it."
-        )
     if not (measured or trained):
+        if any(results.glob(f"*/{CURVES}")):
+            raise UserError(
+                f"{results} holds the tasks themselves; they are to be in a folder called paper, "
+                "and --results is to name the one above it."
+            )
         raise UserError(
             f"{results} holds neither *.json nor paper/; 'td3 bench update --out {results}/"
             f"update.json' and its like, or 'td3 bench paper --results {results}/paper', make them."

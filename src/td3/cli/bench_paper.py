@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from td3.bench.paper import Plan, Progress
 
 SECONDS_BETWEEN_LINES = 60
-EVALUATION_EVERY = 20_000
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,7 @@ def run(arguments: Arguments) -> int:
     """Train what is missing, test what came out, say how it went."""
     from td3.bench.paper import planned, train_tasks
 
-    asked = {key: value for key, value in vars(arguments).items() if key != "json"}
-    if arguments.evaluation_every is None:
-        asked["evaluation_every"] = min(EVALUATION_EVERY, max(1, arguments.steps // 10))
-    plan = planned(**asked)
+    plan = planned(**{key: value for key, value in vars(arguments).items() if key != "json"})
     with shown(plan) as tell:
         progress = train_tasks(plan, tell)
     rows = {task: row(plan, task, progress) for task in plan.tasks if task in progress.earned}

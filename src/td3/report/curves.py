@@ -20,6 +20,7 @@ NOT_LEARNING = {
     "loop.steps", "loop.log_every", "environment.workers", "environment.patience",
 }  # fmt: skip
 SAME_NUMBERS = ("auto", "own", "workers")  # of environment.vectorization
+LAST = 10  # evaluations, whose mean stands for what was learnt
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +138,12 @@ def curves(runs: Sequence[RunSummary]) -> list[Curve]:
         _curve(environment, label, list(group.values()))
         for (environment, label), group in groups.items()
     ]
+
+
+def last_steps(steps: Steps) -> Steps:
+    """Of the last ten evaluations; that before training is one only where it is alone."""
+    trained = steps[steps > 0]
+    return (trained if len(trained) else steps)[-LAST:]
 
 
 def _curve(environment: str, label: str, lines: Sequence[SeedLine]) -> Curve:

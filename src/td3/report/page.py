@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from td3.files import CURVES
-from td3.report.curves import Curve, SeedLine, curves
+from td3.report.curves import Curve, SeedLine, curves, last_steps
 from td3.report.document import Block, Grid, Heading, Lines, Media, as_html, as_markdown
 from td3.report.intervals import mean_interval
 from td3.report.plots import plot, plot_training
-from td3.report.summary import Floats, Record, RunSummary
+from td3.report.summary import Floats, Record, RunSummary, Steps
 
 COLUMNS = {
     "environment": "environment",
@@ -63,10 +62,9 @@ def _group_row(curve: Curve) -> Record:
     return row
 
 
-def _last_ten(steps: NDArray[np.int64], values: Floats) -> Floats:
-    """The mean of the last ten evaluations; that before training counts where it is alone."""
-    trained = values[..., steps > 0]
-    return np.asarray((trained if trained.size else values)[..., -10:].mean(axis=-1))
+def _last_ten(steps: Steps, values: Floats) -> Floats:
+    """The mean of the last ten evaluations."""
+    return np.asarray(values[..., np.isin(steps, last_steps(steps))].mean(axis=-1))
 
 
 def _over_seeds(name: str, values: Floats) -> Record:
@@ -240,7 +238,7 @@ def _curve_blocks(runs: Sequence[RunSummary], stem: Path) -> list[Block]:
         blocks.append(Lines(["No evaluations yet."]))
     explained = (
         "Returns are means over the episodes of an evaluation, the last ten over ten of these "
-        "(over all but the one before training, where they are fewer); in brackets, Student's "
+        "(over all after training began, where they are fewer); in brackets, Student's "
         "95 % interval of the mean over seeds. Steps and steps/s are those of one seed. A group "
         "with a seed that diverged is measured up to where that one was last evaluated."
     )
