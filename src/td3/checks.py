@@ -9,9 +9,9 @@ from td3.errors import UserError
 def check_grid(config: Config) -> None:
     """Refuse a grid that cannot be trained as one population."""
     for key, values in config.grid.items():
-        if key not in VARIABLE and (meant := setting_near(key)) in VARIABLE:
-            raise UserError(f"{key} is no setting of a grid. Did you mean {meant!r}?")
         if key not in VARIABLE:
+            if (meant := setting_near(key)) in VARIABLE:
+                raise UserError(f"{key} is no setting of a grid. Did you mean {meant!r}?")
             raise UserError(f"{key} cannot be varied in a grid; these can: {', '.join(VARIABLE)}.")
         if not values:
             raise UserError(f"The grid names no value for {key}.")

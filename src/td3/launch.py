@@ -64,7 +64,7 @@ def train(
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by dotted names in their tables, beside what these hold already."""
     tables = {name: value for name, value in settings.items() if "." not in name}
-    for dotted in settings.keys() - tables.keys():
+    for dotted in [name for name in settings if name not in tables]:
         table, _, name = dotted.partition(".")
         known = tables.get(table, {})
         if not isinstance(known, Mapping):

@@ -11,9 +11,10 @@ import imageio_ffmpeg
 import pytest
 
 from td3.cli import COMMANDS, main
-from td3.cli.evaluate import interval, over_seeds
+from td3.cli.evaluate import interval
 from td3.cli.train import finish
 from td3.policy import load_policy
+from td3.report.intervals import over_seeds
 from td3.video import film
 
 SMALL = [
@@ -105,14 +106,16 @@ def test_a_grid_trains_reports_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_seeds_that_are_played_have_an_interval() -> None:
-    rows = [{"mean_return": value} for value in (9.0, 11.0)]
     students = 12.7062  # standard errors, of which there is one
-    found = over_seeds(rows)
-    assert found["mean_return_low"] == pytest.approx(10 - students, rel=1e-5)
-    assert found["mean_return_high"] == pytest.approx(10 + students, rel=1e-5)
-    alone = {"agents": 1, "mean_return_low": None, "mean_return_high": None}
-    assert over_seeds(rows[:1]) == alone
-    assert interval(alone) == ""
+    found = over_seeds("mean", [9.0, 11.0])
+    expected = {"mean": 10, "mean_low": 10 - students, "mean_high": 10 + students, "mean_std": 1}
+    assert found == pytest.approx(expected, rel=1e-5)
+    alone = {
+        "mean_return": 9.0,
+        **dict.fromkeys(f"mean_return_{e}" for e in ("low", "high", "std")),
+    }
+    assert over_seeds("mean_return", [9.0]) == alone
+    assert interval({"agents": 1, **alone}) == ""
 
 
 def test_help_is_shown_where_not_every_sign_can_be() -> None:

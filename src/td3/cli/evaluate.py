@@ -47,6 +47,7 @@ def run(arguments: Arguments) -> int:
 
     from td3.policy import policies_of
     from td3.pretrained import run_or_pretrained
+    from td3.report.intervals import over_seeds
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
     torch.set_num_threads(1)  # one observation at a time: more threads only wait for each other
@@ -57,7 +58,12 @@ def run(arguments: Arguments) -> int:
         **together(rows),
         "agents": rows,
         "settings": [
-            {"settings": own[0]["settings"], **together(own), **over_seeds(own)}
+            {
+                "settings": own[0]["settings"],
+                "agents": len(own),
+                **together(own),
+                **over_seeds("mean_return", [row["mean_return"] for row in own]),
+            }
             for own in by_settings(rows)
         ],
     }
@@ -121,16 +127,6 @@ def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "std_return": statistics.pstdev(returns),
         "episodes": len(returns),
     }
-
-
-def over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """How far the mean may be trusted for other seeds; one says nothing of that."""
-    from td3.report.intervals import mean_interval
-
-    low = high = None
-    if len(rows) > 1:
-        low, high = map(float, mean_interval([row["mean_return"] for row in rows]))
-    return {"agents": len(rows), "mean_return_low": low, "mean_return_high": high}
 
 
 def by_settings(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:

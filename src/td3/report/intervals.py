@@ -27,6 +27,16 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[Floats, 
     return array.mean(axis=0) - error, array.mean(axis=0) + error
 
 
+def over_seeds(name: str, values: ArrayLike) -> dict[str, float | None]:
+    """The mean by this name, its 95 % interval, and the spread; one seed says nothing of those."""
+    array = np.asarray(values, dtype=np.float64)
+    low = high = std = None
+    if len(array) > 1:
+        low, high = map(float, mean_interval(array))
+        std = float(array.std())
+    return {name: float(array.mean()), f"{name}_low": low, f"{name}_high": high, f"{name}_std": std}
+
+
 @functools.cache
 def standard_errors(confidence: float, seeds: float) -> float:
     """How many standard errors to either side of a mean over so many seeds are needed."""

@@ -11,7 +11,7 @@ import numpy as np
 from td3.files import CURVES
 from td3.report.curves import Curve, SeedLine, curves, last_steps
 from td3.report.document import Block, Grid, Heading, Lines, Media, as_html, as_markdown
-from td3.report.intervals import mean_interval
+from td3.report.intervals import over_seeds
 from td3.report.plots import plot, plot_training
 from td3.report.summary import Floats, Record, RunSummary, Steps
 
@@ -56,23 +56,15 @@ def _group_row(curve: Curve) -> Record:
     if len(curve.steps):
         best = int(curve.mean.argmax())
         row |= {"steps": int(curve.steps[-1]), "best_step": int(curve.steps[best])}
-        row |= _over_seeds("last", curve.values[:, -1])
-        row |= _over_seeds("last_ten", _last_ten(curve.steps, curve.values))
-        row |= _over_seeds("best", curve.values[:, best])
+        row |= over_seeds("last", curve.values[:, -1])
+        row |= over_seeds("last_ten", _last_ten(curve.steps, curve.values))
+        row |= over_seeds("best", curve.values[:, best])
     return row
 
 
 def _last_ten(steps: Steps, values: Floats) -> Floats:
     """The mean of the last ten evaluations."""
     return np.asarray(values[..., np.isin(steps, last_steps(steps))].mean(axis=-1))
-
-
-def _over_seeds(name: str, values: Floats) -> Record:
-    spread: Record = dict.fromkeys(("low", "high", "std"))
-    if len(values) > 1:
-        low, high = mean_interval(values)
-        spread = {"low": float(low), "high": float(high), "std": float(values.std())}
-    return {name: float(values.mean())} | {f"{name}_{key}": spread[key] for key in spread}
 
 
 def _seed_row(curve: Curve, line: SeedLine) -> Record:
