@@ -4,7 +4,6 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import fields
 from importlib.metadata import requires
 from pathlib import Path
@@ -106,105 +105,6 @@ def test_a_planted_line_is_found(tmp_path: Path, line: str) -> None:
 )
 def test_an_innocent_line_is_not(line: str) -> None:
     assert forbidden(line) == []
-
-
-# Who may import whom: a module imports only what stands above it, or to its left.
-LAYERS = """
-    td3
-    errors cores seeding files signals agent_axis
-    toml config checks
-    observations transitions
-    replay frames networks encoder normalize optimizer environments
-    agent
-    workers workers.exchange workers.processes collect workers.worker workers.pool vector
-    evaluation metrics pretrained policy workers.evaluator
-    checkpoint run memory
-    integrations
-    arrangement population evaluations
-    draws learner
-    accelerate
-    training progress
-    launch
-    report report.intervals report.reference report.summary report.curves report.plots
-    report.document report.page video
-    bench bench.measure bench.environments bench.images bench.scaling bench.scaling_plot bench.pages
-    bench.performance bench.stored bench.paper bench.outcomes bench.results
-    bench.peers
-    doctor doctor.rehearsal doctor.inspection doctor.diagnosis
-    cli
-    __main__
-"""
-ORDER = {name: place for place, name in enumerate(LAYERS.split())}
-FREE = ("accelerate", "cli", "integrations", "bench.peers")  # their modules may import each other
-
-
-def place_of(name: str) -> str:
-    """The longest beginning of a module's name, without td3, that has a place in the layers."""
-    while name and name not in ORDER:
-        name = name.rpartition(".")[0]
-    return name or "td3"
-
-
-def module_of(path: Path) -> str:
-    """The name of a module, or of the package that it belongs to."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    name = ".".join(parts).removesuffix("__init__").rstrip(".")
-    free = tuple(f"{package}." for package in FREE)
-    assert not name or name in ORDER or name.startswith(free), f"{name} has no place"
-    return place_of(name)
-
-
-def imported(path: Path) -> Iterator[str]:
-    """The modules of td3 that a file imports, wherever in the file; not for type checks."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    only_types = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if node in only_types:
-            continue
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for name in names:
-            if name.split(".")[0] == "td3":
-                yield place_of(name.removeprefix("td3").removeprefix("."))
-
-
-def test_every_module_has_its_place_in_the_layers() -> None:
-    found = {module_of(path) for path in sources(PACKAGE)}
-    assert found == set(ORDER)
-    assert len(found) == len(LAYERS.split()) == 73
-    assert all((PACKAGE / name.replace(".", "/") / "__init__.py").is_file() for name in FREE)
-
-
-def test_imports_point_one_way() -> None:
-    wrong = [
-        f"{path.relative_to(PACKAGE)} imports {other}"
-        for path in sources(PACKAGE)
-        for module in [module_of(path)]
-        for other in imported(path)
-        if not (ORDER[other] < ORDER[module] or (module == other and module in FREE))
-    ]
-    assert wrong == []
-
-
-def test_imports_are_noticed_wherever_they_stand(tmp_path: Path) -> None:
-    planted = tmp_path / "planted.py"
-    planted.write_text(
-        "import td3.agent\nfrom td3 import run as runs, __version__\nimport json\n"
-        "if TYPE_CHECKING:\n    from td3.video import film\n"
-        "def later():\n    from td3.cli.train import finish\n",
-        encoding="utf-8",
-    )
-    assert sorted(imported(planted)) == ["agent", "cli", "run", "td3"]
 
 
 def loaded_after(*statements: str) -> set[str]:
