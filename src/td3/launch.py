@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from td3 import run as runs
-from td3.checks import check
 from td3.config import Config, from_dict, load_recipe
+from td3.config.checks import check
 from td3.environments import Environment, Task, versioned
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.files import CURVES, remove

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from td3.agent import TD3
 from td3.agent_axis import Layers
-from td3.checks import check
 from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
+from td3.config.checks import check
 from td3.encoder import Encoder
 from td3.environments import ActionBounds, Environment, Task
 from td3.errors import UserError, first_line, nearest

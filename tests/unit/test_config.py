@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from td3.checks import check
 from td3.config import ELSEWHERE, VARIABLE, Config, dotted, from_dict, setting_near, to_dict
+from td3.config.checks import check
+from td3.config.toml import to_toml
 from td3.errors import UserError
-from td3.toml import to_toml
 
 
 def test_a_configuration_survives_toml() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from td3.bench.outcomes import read_walkers
-from td3.checks import check
 from td3.cli import COMMANDS, importlib, parse
 from td3.config import load_recipe, recipe_names
+from td3.config.checks import check
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

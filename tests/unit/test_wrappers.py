@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from td3.checks import check
 from td3.config import Config, EnvironmentConfig
+from td3.config.checks import check
 from td3.environments import Environment
 from td3.errors import UserError
 

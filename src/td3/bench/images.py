@@ -18,8 +18,8 @@ from td3.bench.measure import (
     take_note,
     time_of,
 )
-from td3.checks import check
 from td3.config import Config, EnvironmentConfig
+from td3.config.checks import check
 from td3.errors import UserError
 from td3.frames import FrameReplay
 from td3.learner import Learner

@@ -22,8 +22,8 @@ from td3 import run as runs
 from td3.accelerate import compute_on, make_learner
 from td3.accelerate.products import Multiplier, update_products
 from td3.agent import TD3
-from td3.checks import check
 from td3.config import Config, EnvironmentConfig
+from td3.config.checks import check
 from td3.errors import UserError
 from td3.launch import pick_device, refuse_early
 from td3.memory import check_memory

@@ -23,8 +23,8 @@ import torch
 from numpy.typing import NDArray
 
 from td3.bench.stored import store_run
-from td3.checks import check
 from td3.config import Config, changes, load_recipe, to_dict
+from td3.config.checks import check
 from td3.cores import usable_cores
 from td3.errors import RunStopped, UserError, first_line
 from td3.files import make_writable

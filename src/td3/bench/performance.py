@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from td3.bench.pages import number, renew, table
+from td3.config.toml import read_toml
 from td3.errors import UserError
-from td3.toml import read_toml
 
 Report = dict[str, Any]
 KINDS = ("peers", "throughput", "update", "images", "scaling", "environments")

@@ -25,8 +25,8 @@ from td3.bench.measure import (
     synchronize,
     take_note,
 )
-from td3.checks import check
 from td3.config import Config
+from td3.config.checks import check
 from td3.errors import UserError, first_line
 from td3.launch import refuse_early
 from td3.training import Training

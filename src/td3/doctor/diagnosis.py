@@ -19,8 +19,8 @@ import gymnasium as gym
 import torch
 
 from td3 import run as runs
-from td3.checks import check
 from td3.config import WRAPPERS, Config, EnvironmentConfig, load_recipe
+from td3.config.checks import check
 from td3.cores import usable_cores
 from td3.doctor.inspection import Check, count, examine, read_spaces, refusal
 from td3.doctor.rehearsal import Tick

@@ -16,8 +16,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from td3.config.toml import read_toml
 from td3.errors import UserError, nearest
-from td3.toml import read_toml
 
 Value = bool | int | float | str
 
@@ -341,7 +341,7 @@ def dotted(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 def recipe_names() -> list[str]:
     """The recipes that come with the package."""
-    folder = resources.files("td3") / "recipes"
+    folder = resources.files("td3.config") / "recipes"
     return sorted(Path(f.name).stem for f in folder.iterdir() if f.name.endswith(".toml"))
 
 
@@ -350,7 +350,7 @@ def recipe_text(name: str) -> str:
     if name not in recipe_names():
         known = ", ".join(recipe_names())
         raise UserError(f"No recipe {name!r}.{nearest(name, recipe_names())} There are: {known}.")
-    return (resources.files("td3") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    return (resources.files("td3.config") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def load_recipe(name: str) -> Config:
