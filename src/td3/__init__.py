@@ -4,20 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from td3.agent import TD3
+    from td3.algorithm.agent import TD3
+    from td3.algorithm.networks import Actor, Critic
+    from td3.algorithm.replay import ReplayBuffer
     from td3.errors import RunStopped, UserError
     from td3.evaluation import evaluate
     from td3.launch import train
-    from td3.networks import Actor, Critic
     from td3.policy import Policy, load_policy
-    from td3.replay import ReplayBuffer
 
 # Name → module. Loaded when first used: importing torch takes over a second.
 _PUBLIC = {
-    "TD3": "td3.agent",
-    "ReplayBuffer": "td3.replay",
-    "Actor": "td3.networks",
-    "Critic": "td3.networks",
+    "TD3": "td3.algorithm.agent",
+    "ReplayBuffer": "td3.algorithm.replay",
+    "Actor": "td3.algorithm.networks",
+    "Critic": "td3.algorithm.networks",
     "train": "td3.launch",
     "evaluate": "td3.evaluation",
     "Policy": "td3.policy",

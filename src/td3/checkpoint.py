@@ -21,9 +21,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from td3.algorithm.replay import ReplayBuffer
 from td3.errors import UserError
 from td3.files import TEMPORARY, digest, flush_folder, new_folder, remove, rename, write_durably
-from td3.replay import ReplayBuffer
 
 FORMAT = 3
 KEPT = 2

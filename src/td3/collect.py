@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from td3.algorithm.transitions import Transitions
 from td3.config import EnvironmentConfig
 from td3.environments import Environment, Task
 from td3.errors import Diverged, RunStopped
 from td3.seeding import Stream
-from td3.transitions import Transitions
 
 NOISE_AHEAD = 64  # steps
 Arrays = dict[str, NDArray[Any]]

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
 from td3.config import Config
 from td3.cores import usable_cores
 from td3.environments import Environment, Task

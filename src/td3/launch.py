@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from td3 import run as runs
+from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict, load_recipe
 from td3.config.checks import check
 from td3.environments import Environment, Task, versioned
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.files import CURVES, remove
-from td3.frames import FrameReplay
 from td3.integrations import tracker
 from td3.memory import check_disk, check_memory
 from td3.metrics import Guarded, Record, Sink

@@ -18,17 +18,17 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from td3.agent import TD3
-from td3.agent_axis import Layers
+from td3.algorithm.agent import TD3
+from td3.algorithm.images.encoder import Encoder
+from td3.algorithm.networks import Actor
+from td3.algorithm.normalizer import CLIP, Normalizer
+from td3.algorithm.stacked import Layers
 from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
 from td3.config.checks import check
-from td3.encoder import Encoder
 from td3.environments import ActionBounds, Environment, Task
 from td3.errors import UserError, first_line, nearest
 from td3.evaluation import Evaluation, episode_seeds, evaluate
 from td3.files import CURVES, digest, replace_file
-from td3.networks import Actor
-from td3.normalize import CLIP, Normalizer
 from td3.observations import Observation, flatten, has_images, in_words, layout_size
 from td3.pretrained import names, run_or_pretrained
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
 from td3.config import Config, in_words
 from td3.metrics import Interval, Record
 

@@ -15,10 +15,10 @@ import pytest
 from run_tools import StopAt, different, flags, tiny, train_in_pieces
 
 from td3 import evaluations
+from td3.algorithm.replay import ReplayBuffer
 from td3.checkpoint import newest_checkpoint
 from td3.errors import RunStopped
 from td3.launch import prepared
-from td3.replay import ReplayBuffer
 from td3.run import create
 from td3.signals import StopRequest
 

@@ -15,12 +15,12 @@ import torch
 
 from td3.accelerate import Planned
 from td3.accelerate.captured import Captured
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import ReplayBuffer
 from td3.config import from_dict
 from td3.learner import Learner
 from td3.metrics import Interval
 from td3.population import Population
-from td3.replay import ReplayBuffer
 
 STATE, ACTION, UPDATES, RING = 17, 6, 200, 500
 SETTINGS: dict[str, Any] = {
@@ -123,7 +123,7 @@ def test_fused_layers_and_their_gradients(
     networks: int, outputs: int, hidden: tuple[int, int]
 ) -> None:
     from td3.accelerate.fused import Layers
-    from td3.agent_axis import Network
+    from td3.algorithm.stacked import Network
 
     network = Network((networks,), (23, *hidden, outputs), DOUBLE, "cuda")
     torch.manual_seed(0)

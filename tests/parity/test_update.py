@@ -5,9 +5,9 @@ import pytest
 import torch
 from reference import Layers, ReferenceTD3
 
-from td3.agent import TD3
-from td3.agent_axis import Network
-from td3.replay import Batch
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import Batch
+from td3.algorithm.stacked import Network
 
 STATE, ACTION, BATCH = 5, 3, 32
 SETTINGS = {"discount": 0.97, "tau": 0.01, "policy_noise": 0.3, "noise_clip": 0.4, "policy_freq": 2}

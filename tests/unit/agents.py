@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from td3.agent import TD3
-from td3.replay import Batch, ReplayBuffer, row_width
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import Batch, ReplayBuffer, row_width
 
 STATE, ACTION, BATCH = 5, 3, 16
 HIDDEN = (16, 12)

@@ -17,10 +17,10 @@ from td3.accelerate.kernels import Pool, calls_for
 from td3.accelerate.plan import Plan
 from td3.accelerate.planned import Acting
 from td3.accelerate.trace import inputs_of, state_of, trace
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import Batch
 from td3.config import from_dict
 from td3.launch import prepared, resume, train
-from td3.replay import Batch
 from td3.run import create
 
 SETTINGS = {"discount": 0.99, "tau": 0.005, "policy_noise": 0.2, "noise_clip": 0.5}

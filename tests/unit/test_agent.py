@@ -15,10 +15,10 @@ import torch
 from agents import ACTION, BATCH, HIDDEN, STATE, copied, make_agent, make_batch, make_buffer, same
 
 import td3
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import Batch
 from td3.config import Config
 from td3.errors import UserError
-from td3.replay import Batch
 from td3.seeding import stream_state
 
 

@@ -12,9 +12,9 @@ from pretend import pretend_graphs
 from test_frames import ACTION, SPACE, Oracle
 
 from td3.accelerate.captured_frames import SLOTS, CapturedFrames
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
+from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict
-from td3.frames import FrameReplay
 from td3.learner import Learner
 from td3.metrics import Interval
 from td3.observations import layout_size, observation_layout, stacked

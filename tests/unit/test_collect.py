@@ -10,10 +10,10 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
+from td3.algorithm.replay import ReplayBuffer
 from td3.collect import NOISE_AHEAD, Collector, Ended, Environments, InProcess, Slot
 from td3.config import EnvironmentConfig
 from td3.errors import RunStopped
-from td3.replay import ReplayBuffer
 from td3.seeding import Stream, Streams
 from td3.vector import Vectorized
 

@@ -8,10 +8,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from td3.agent import TD3
-from td3.encoder import Encoder
+from td3.algorithm.agent import TD3
+from td3.algorithm.images.encoder import Encoder
+from td3.algorithm.replay import Batch
 from td3.observations import layout_size, observation_layout, stacked
-from td3.replay import Batch
 from td3.seeding import Streams
 
 GREY = spaces.Box(0, 255, (20, 18), np.uint8)

@@ -19,7 +19,7 @@ import worker_tasks
 from orphans import end_with
 
 from td3 import evaluations
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
 from td3.config import Config, from_dict
 from td3.environments import Environment
 from td3.errors import RunStopped

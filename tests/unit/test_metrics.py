@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from td3.agent import Diagnostics
+from td3.algorithm.agent import Diagnostics
 from td3.files import JsonLines
 from td3.integrations import scalars
 from td3.metrics import Interval, diverged

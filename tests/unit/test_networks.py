@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import td3
-from td3.agent import TD3
-from td3.networks import Actor, Critic, Network
+from td3.algorithm.agent import TD3
+from td3.algorithm.networks import Actor, Critic, Network
 from td3.seeding import Streams
 
 STATE, ACTION, BATCH = 5, 3, 7

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from td3.agent import TD3, TIDY_EVERY
+from td3.algorithm.agent import TD3, TIDY_EVERY
 
 UPDATES = 2_000
 

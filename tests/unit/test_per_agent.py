@@ -7,8 +7,8 @@ import pytest
 import torch
 from agents import copied, make_agent, make_batch, same
 
-from td3.agent import TD3
-from td3.replay import Batch
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import Batch
 
 SETTINGS = {
     "discount": [0.9, 0.99, 0.5],

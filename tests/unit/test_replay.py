@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import td3
-from td3.replay import Batch, ReplayBuffer, row_width
+from td3.algorithm.replay import Batch, ReplayBuffer, row_width
 from td3.seeding import stream_state
 
 STATE, ACTION = 3, 2

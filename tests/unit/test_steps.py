@@ -7,9 +7,9 @@ import torch
 from agents import ACTION, BATCH, copied, make_agent, make_batch, make_buffer
 from torch import Tensor
 
-from td3.agent import TD3
-from td3.networks import Actor
-from td3.replay import Batch
+from td3.algorithm.agent import TD3
+from td3.algorithm.networks import Actor
+from td3.algorithm.replay import Batch
 
 
 def next_actions(

@@ -15,12 +15,12 @@ from typing import Any, Literal
 import torch
 
 from td3.accelerate.planned import Planned
-from td3.agent import TD3
-from td3.frames import FrameReplay
+from td3.algorithm.agent import TD3
+from td3.algorithm.images.frame_replay import FrameReplay
+from td3.algorithm.replay import ReplayBuffer
 from td3.learner import Learner
 from td3.metrics import Interval
 from td3.population import Population
-from td3.replay import ReplayBuffer
 
 
 def compute_on(name: str, threads: int) -> torch.device:

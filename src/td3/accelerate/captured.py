@@ -22,13 +22,13 @@ from td3.accelerate.graph import Graph
 from td3.accelerate.sending import AHEAD, Fetching, Sending, at_hand
 from td3.accelerate.trace import Prepare, inputs_of, trace
 from td3.accelerate.traffic import Acting, Storing
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.transitions import Transitions
 from td3.learner import Learner
 from td3.metrics import Interval
 from td3.population import Population
-from td3.replay import Batch, ReplayBuffer
 from td3.seeding import Stream
-from td3.transitions import Transitions
 
 
 class Traced(Learner):

@@ -18,11 +18,11 @@ from td3.accelerate.captured import Traced, cloned, inductor
 from td3.accelerate.graph import Graph
 from td3.accelerate.sending import across, pinned
 from td3.accelerate.trace import inputs_of, trace
-from td3.agent import TD3
-from td3.frames import FrameReplay
+from td3.algorithm.agent import TD3
+from td3.algorithm.images.frame_replay import FrameReplay
+from td3.algorithm.replay import Batch
 from td3.metrics import Interval
 from td3.population import Population
-from td3.replay import Batch
 
 SLOTS = 8  # updates that the host may be ahead
 

@@ -15,11 +15,11 @@ from torch.autograd import Function
 
 from td3.accelerate import triton_kernels as kernels
 from td3.accelerate.trace import optimizers_of
-from td3.agent import TD3
-from td3.agent_axis import Network
-from td3.frames import FrameReplay
+from td3.algorithm.adam import Adam
+from td3.algorithm.agent import TD3
+from td3.algorithm.images.frame_replay import FrameReplay
+from td3.algorithm.stacked import Network
 from td3.observations import Part, channel_axis, channels_first
-from td3.optimizer import Adam
 
 PRECISION = "tf32"
 FEW = 8  # networks; with fewer the kernels must split a batch further to occupy the device

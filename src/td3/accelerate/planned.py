@@ -10,12 +10,12 @@ from torch import Tensor
 from td3.accelerate.kernels import Pool
 from td3.accelerate.plan import Plan
 from td3.accelerate.trace import acting_inputs, inputs_of, trace, trace_acting
-from td3.agent import TD3
+from td3.algorithm.adam import Adam
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.learner import Learner
 from td3.metrics import Interval
-from td3.optimizer import Adam
 from td3.population import Population
-from td3.replay import Batch, ReplayBuffer
 
 
 class Planned(Learner):

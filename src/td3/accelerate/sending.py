@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import ReplayBuffer
 from td3.cores import usable_cores
 from td3.draws import Draws
-from td3.replay import ReplayBuffer
 
 AHEAD = 32  # updates per block of random numbers
 AGENTS_PER_THREAD = 8  # one thread draws theirs in less time than their updates take

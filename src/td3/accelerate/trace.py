@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from td3.agent import TD3
-from td3.agent_axis import Layers
-from td3.optimizer import Adam
-from td3.replay import Batch
+from td3.algorithm.adam import Adam
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import Batch
+from td3.algorithm.stacked import Layers
 
 Settings = dict[str, float | Tensor]
 """`discount`, `tau`, `policy_noise`, `noise_clip`: numbers, or tensors with one per agent."""

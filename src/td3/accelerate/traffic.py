@@ -13,8 +13,8 @@ from torch import Tensor
 
 from td3.accelerate.graph import Graph
 from td3.accelerate.sending import pinned
-from td3.agent import TD3
-from td3.replay import ReplayBuffer, row_width
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import ReplayBuffer, row_width
 
 Parts = dict[str, tuple[tuple[int, ...], torch.dtype]]
 ALIGNED = 64  # bytes

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import torch
 
 from td3.accelerate import make_learner
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
+from td3.algorithm.images.frame_replay import FrameReplay
 from td3.bench.measure import (
     Benchmark,
     Figure,
@@ -21,7 +22,6 @@ from td3.bench.measure import (
 from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
 from td3.errors import UserError
-from td3.frames import FrameReplay
 from td3.learner import Learner
 from td3.memory import check_memory, ring_bytes
 from td3.metrics import Interval

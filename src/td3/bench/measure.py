@@ -21,7 +21,8 @@ import torch
 from td3 import run as runs
 from td3.accelerate import compute_on, make_learner
 from td3.accelerate.products import Multiplier, update_products
-from td3.agent import TD3
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay import ReplayBuffer
 from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
 from td3.errors import UserError
@@ -29,7 +30,6 @@ from td3.launch import pick_device, refuse_early
 from td3.memory import check_memory
 from td3.metrics import Interval
 from td3.population import Population
-from td3.replay import ReplayBuffer
 from td3.training import Training
 
 RANDOM_STEPS = 100  # enough for a first batch; more would only be waited for

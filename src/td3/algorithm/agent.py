@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from td3.agent_axis import Layers, per_agent
-from td3.encoder import Encoder
-from td3.networks import Actor, Critic
-from td3.normalize import Normalizer
+from td3.algorithm.adam import Adam
+from td3.algorithm.images.encoder import Encoder
+from td3.algorithm.networks import Actor, Critic
+from td3.algorithm.normalizer import Normalizer
+from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.stacked import Layers, per_agent
 from td3.observations import Layout, has_images
-from td3.optimizer import Adam
-from td3.replay import Batch, ReplayBuffer
 from td3.seeding import Streams, as_seeds
 
 TIDY_EVERY = 256  # updates

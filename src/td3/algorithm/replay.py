@@ -9,8 +9,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from td3.algorithm.transitions import Transitions
 from td3.seeding import Stream, Streams, as_seeds
-from td3.transitions import Transitions
 
 
 class Batch(NamedTuple):

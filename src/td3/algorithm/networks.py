@@ -6,7 +6,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from td3.agent_axis import Network
+from td3.algorithm.stacked import Network
 from td3.seeding import Stream
 
 

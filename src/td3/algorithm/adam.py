@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from td3.agent_axis import Layers, per_agent
+from td3.algorithm.stacked import Layers, per_agent
 
 # The moments of a unit that no longer learns fade. At these sizes they move no parameter any more,
 # and in 256 updates none gets from here to denormal numbers, with which processors are slow.

@@ -18,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.transitions import Transitions
 from td3.errors import UserError
 from td3.observations import (
     Layout,
@@ -28,8 +30,6 @@ from td3.observations import (
     parts_of,
     unstacked,
 )
-from td3.replay import Batch, ReplayBuffer
-from td3.transitions import Transitions
 
 SPARE = 64  # of so many observations, one may be the last of an episode, which starts no transition
 

@@ -1,0 +1,1 @@
+"""Image states: the convolutional encoder and the replay buffer of frames."""
