@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from td3.algorithm.transitions import Transitions
 from td3.config import EnvironmentConfig
-from td3.environments import Environment, Task
+from td3.environments.environment import Environment, Task
 from td3.errors import Diverged, RunStopped
 from td3.seeding import Stream
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig, EvaluationConfig
-from td3.environments import Environment
+from td3.environments.environment import Environment
+from td3.environments.observations import Observation
 from td3.errors import UserError
-from td3.observations import Observation
 from td3.seeding import Streams
 
 Act = Callable[[Observation], NDArray[np.float32]]

@@ -21,13 +21,13 @@ from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.config import Config
-from td3.cores import usable_cores
-from td3.environments import Environment, Task
+from td3.environments.environment import Environment, Task
+from td3.environments.workers.processes import Link, Reported, end_all, portable_spec, start_process
 from td3.errors import UserError
 from td3.evaluation import Evaluation, episode_seeds
+from td3.machine import usable_cores
 from td3.policy import policy_card, policy_tensors
 from td3.workers.evaluator import play
-from td3.workers.processes import Link, Reported, end_all, portable_spec, start_process
 
 # NumPy reads this when it is imported; with wide layers it would take all cores.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

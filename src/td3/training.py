@@ -16,11 +16,12 @@ from td3.accelerate import compute_on, make_learner
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
-from td3.arrangement import EXACT, arranged
 from td3.checkpoint import forget_after, newest_checkpoint, save_checkpoint
 from td3.collect import Collector, Ended
 from td3.config import Config, changes, to_dict
-from td3.environments import Task
+from td3.environments.backend import EXACT, arranged
+from td3.environments.environment import Task
+from td3.environments.workers.pool import Workers
 from td3.errors import Diverged, UserError
 from td3.evaluations import Result, make_evaluations
 from td3.files import JsonLines
@@ -31,7 +32,6 @@ from td3.population import Population, erase, not_finite
 from td3.run import Run
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
-from td3.workers.pool import Workers
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = (

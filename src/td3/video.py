@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments import Environment, follow
+from td3.environments.environment import Environment, follow
 from td3.errors import UserError, first_line
 from td3.evaluation import episode_seeds
 from td3.files import make_writable

@@ -12,7 +12,7 @@ import torch
 
 from td3.checkpoint import newest_checkpoint
 from td3.config import Config, from_dict
-from td3.environments import Environment
+from td3.environments.environment import Environment
 from td3.launch import prepared
 from td3.population import Population
 from td3.run import read_config

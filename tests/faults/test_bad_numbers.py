@@ -118,7 +118,7 @@ def test_a_ring_larger_than_memory_is_refused_with_the_sizes(tmp_path: Path) -> 
 
 def test_the_faulty_environment_itself_trains() -> None:
     """The probe above fails for the number it plants, not for anything else."""
-    from td3.environments import Environment
+    from td3.environments.environment import Environment
 
     environment = Environment(EnvironmentConfig(id="Faulty-v0"))
     environment.reset(seed=0)

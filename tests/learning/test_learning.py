@@ -8,7 +8,7 @@ import pytest
 from find import best_return
 
 import td3
-from td3.environments import Environment
+from td3.environments.environment import Environment
 
 
 def best_evaluations(folder: Path) -> dict[int, float]:

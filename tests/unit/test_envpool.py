@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
-from td3.arrangement import arranged
 from td3.config import Config, EnvironmentConfig
+from td3.environments.backend import arranged
+from td3.environments.envpool import EnvPool
 from td3.errors import UserError
-from td3.integrations.envpool import EnvPool
 from td3.seeding import Stream, Streams
 
 CONFIG = Config(EnvironmentConfig("Pendulum-v1", vectorization="envpool"))

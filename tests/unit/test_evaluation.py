@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
+from td3.environments.observations import Observation
 from td3.evaluation import episode_seeds, evaluate
-from td3.observations import Observation
 
 
 class Endless(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):

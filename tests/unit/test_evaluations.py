@@ -21,7 +21,7 @@ from orphans import end_with
 from td3 import evaluations
 from td3.algorithm.agent import TD3
 from td3.config import Config, from_dict
-from td3.environments import Environment
+from td3.environments.environment import Environment
 from td3.errors import RunStopped
 from td3.evaluation import episode_seeds
 from td3.evaluations import Background, InLoop, make_evaluations

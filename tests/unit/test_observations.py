@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from td3.environments import Task
-from td3.errors import RunStopped, UserError
-from td3.observations import (
+from td3.environments.environment import Task
+from td3.environments.observations import (
     channel_axis,
     flatten,
     flattened_images,
@@ -20,6 +19,7 @@ from td3.observations import (
     parts_of,
     stacked,
 )  # fmt: skip
+from td3.errors import RunStopped, UserError
 
 BOX = spaces.Box(-1, 1, (2,))
 COLOUR = spaces.Box(0, 255, (12, 10, 3), np.uint8)

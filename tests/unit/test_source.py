@@ -133,7 +133,7 @@ def test_parsing_a_commands_arguments_does_not_load_torch() -> None:
 
 def test_a_worker_starts_without_torch() -> None:
     """Else every worker would take seconds and hundreds of megabytes."""
-    loaded = loaded_after("import td3.workers.worker")
+    loaded = loaded_after("import td3.environments.workers.worker")
     assert "gymnasium" in loaded
     assert not loaded & (EXTRAS | {"torch", "tyro", "rich"})
 

@@ -20,14 +20,15 @@ import pytest
 import worker_tasks
 from orphans import end_with
 
-from td3 import arrangement
-from td3.arrangement import arranged, worker_count
 from td3.collect import Arrays, Collector, Environments, InProcess
 from td3.config import Config, EnvironmentConfig, from_dict
+from td3.environments import backend as arrangement
+from td3.environments.backend import arranged, worker_count
+from td3.environments.workers import processes
+from td3.environments.workers import shared_memory as exchange
+from td3.environments.workers.pool import Workers
 from td3.errors import RunStopped, UserError
 from td3.seeding import Stream, Streams, restore_stream, stream_state
-from td3.workers import exchange, processes
-from td3.workers.pool import Workers
 
 TASK = "worker_tasks:Counting-v0"
 NEVER = 10**9
@@ -269,7 +270,7 @@ ORPHANS = """
 import sys, numpy as np
 from td3.config import EnvironmentConfig
 from td3.seeding import Streams
-from td3.workers.pool import Workers
+from td3.environments.workers.pool import Workers
 config = EnvironmentConfig("worker_tasks:Counting-v0", {"trouble": sys.argv[1], "at": 1})
 workers = Workers(config, [Streams.from_seed(k).env for k in range(2)], 10, 2)
 print(*[link.process.pid for link in workers.links], flush=True)

@@ -9,7 +9,7 @@ import pytest
 
 from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
-from td3.environments import Environment
+from td3.environments.environment import Environment
 from td3.errors import UserError
 
 FIND = "find:Find-v0"

@@ -19,7 +19,7 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.stacked import Network
-from td3.observations import Part, channel_axis, channels_first
+from td3.environments.observations import Part, channel_axis, channels_first
 
 PRECISION = "tf32"
 FEW = 8  # networks; with fewer the kernels must split a batch further to occupy the device

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
-from td3.cores import usable_cores
 from td3.draws import Draws
+from td3.machine import usable_cores
 
 AHEAD = 32  # updates per block of random numbers
 AGENTS_PER_THREAD = 8  # one thread draws theirs in less time than their updates take

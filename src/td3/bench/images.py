@@ -21,11 +21,11 @@ from td3.bench.measure import (
 )
 from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
+from td3.environments.observations import Layout, layout_size, stacked, unstacked
 from td3.errors import UserError
 from td3.learner import Learner
 from td3.memory import check_memory, ring_bytes
 from td3.metrics import Interval
-from td3.observations import Layout, layout_size, stacked, unstacked
 from td3.population import Population
 
 CHANNELS, SIDE = 3, 84  # where the recipe names no size

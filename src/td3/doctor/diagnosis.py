@@ -21,13 +21,13 @@ import torch
 from td3 import run as runs
 from td3.config import WRAPPERS, Config, EnvironmentConfig, load_recipe
 from td3.config.checks import check
-from td3.cores import usable_cores
 from td3.doctor.inspection import Check, count, examine, read_spaces, refusal
 from td3.doctor.rehearsal import Tick
-from td3.environments import Task, hushed, make, prepare_rendering
+from td3.environments.environment import Task, hushed, make, prepare_rendering
+from td3.environments.observations import Layout, has_images
 from td3.errors import UserError, first_line
+from td3.machine import usable_cores
 from td3.memory import available_bytes, check_memory, disk_bytes, gigabytes, ring_bytes
-from td3.observations import Layout, has_images
 
 SIMPLEST = EnvironmentConfig("Pendulum-v1")  # to render when no task is named, or none can be
 Sizes = tuple[int, int, Layout | None]
@@ -40,7 +40,7 @@ RENDER_SECONDS = 120
 RENDER = """
 import json, os, sys
 from td3.config import EnvironmentConfig
-from td3.environments import make
+from td3.environments.environment import make
 try:
     env = make(EnvironmentConfig(sys.argv[1], json.loads(sys.argv[2])), render_mode="rgb_array")
     env.reset(seed=0)

@@ -11,8 +11,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments import Task, hushed, make, stacking
-from td3.observations import flatten, layout_bounds, parts_of, unstacked
+from td3.environments.environment import Task, hushed, make, stacking
+from td3.environments.observations import flatten, layout_bounds, parts_of, unstacked
 
 SEED = 0
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from safetensors.torch import load
 from torch import Tensor
 
+from td3.environments.workers.processes import attend, failure, register_spec
+from td3.environments.workers.shared_memory import Channel
 from td3.evaluation import Evaluation, evaluate
 from td3.policy import Policy
-from td3.workers.exchange import Channel
-from td3.workers.processes import attend, failure, register_spec
 
 LAST_IN_LINE = 19
 

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.transitions import Transitions
-from td3.errors import UserError
-from td3.observations import (
+from td3.environments.observations import (
     Layout,
     Part,
     channel_axis,
@@ -30,6 +29,7 @@ from td3.observations import (
     parts_of,
     unstacked,
 )
+from td3.errors import UserError
 
 SPARE = 64  # of so many observations, one may be the last of an episode, which starts no transition
 

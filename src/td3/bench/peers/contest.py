@@ -31,7 +31,7 @@ from td3.bench.measure import (
 from td3.bench.peers import ENTRIES, OURS, Entry
 from td3.config import Config, to_dict
 from td3.config.checks import check
-from td3.environments import Environment
+from td3.environments.environment import Environment
 from td3.errors import UserError
 from td3.memory import check_memory
 

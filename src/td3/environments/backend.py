@@ -7,13 +7,13 @@ import numpy as np
 
 from td3.collect import Environments, InProcess
 from td3.config import Config
-from td3.cores import usable_cores
-from td3.environments import Environment
+from td3.environments.environment import Environment
+from td3.environments.gym_vector import Vectorized
+from td3.environments.workers.pool import Workers
+from td3.environments.workers.processes import portable_spec
 from td3.errors import RunStopped, UserError
+from td3.machine import usable_cores
 from td3.seeding import Stream
-from td3.vector import Vectorized
-from td3.workers.pool import Workers
-from td3.workers.processes import portable_spec
 
 EXACT = ("auto", "own", "workers")
 """These give the same numbers and the same checkpoints; a run may change between them."""
@@ -34,7 +34,7 @@ def arranged(config: Config, streams: list[Stream]) -> Environments:
     """
     environment = config.environment
     if environment.vectorization == "envpool":
-        from td3.integrations.envpool import EnvPool
+        from td3.environments.envpool import EnvPool
 
         return EnvPool.make(environment, streams)
     if environment.vectorization not in EXACT:

@@ -1,6 +1,7 @@
 """A process that steps some of the environments, as `pool.py` asks it to.
 
-Started as `python -m td3.workers.worker`, without torch, which would take seconds to import.
+Started as `python -m td3.environments.workers.worker`, without torch, which takes
+seconds to import.
 """
 
 import json
@@ -12,9 +13,9 @@ from safetensors.numpy import load, save
 
 from td3.collect import Arrays, Slot
 from td3.config import EnvironmentConfig
-from td3.environments import Environment
-from td3.workers.exchange import Board, Channel, Order
-from td3.workers.processes import attend, failure, register_spec
+from td3.environments.environment import Environment
+from td3.environments.workers.processes import attend, failure, register_spec
+from td3.environments.workers.shared_memory import Board, Channel, Order
 
 
 class RemoteSlot(Slot):

@@ -18,12 +18,12 @@ from safetensors.numpy import load, save
 
 from td3.collect import Arrays, Slot, Steps, located, strayed_sentence
 from td3.config import EnvironmentConfig
-from td3.environments import Environment
+from td3.environments.environment import Environment
+from td3.environments.workers import shared_memory as exchange
+from td3.environments.workers.processes import Link, Reported, end_all, portable_spec, start_process
+from td3.environments.workers.shared_memory import Board, Order, shared_file
 from td3.errors import RunStopped
 from td3.seeding import Stream
-from td3.workers import exchange
-from td3.workers.exchange import Board, Order, shared_file
-from td3.workers.processes import Link, Reported, end_all, portable_spec, start_process
 
 
 class Workers:
@@ -55,7 +55,8 @@ class Workers:
         self.links: list[Link] = []
         try:
             for number, indices in enumerate(self.indices):
-                link = start_process("td3.workers.worker", named(number, indices), memory)
+                module = "td3.environments.workers.worker"
+                link = start_process(module, named(number, indices), memory)
                 self.links.append(link)
                 own = {"worker": number, "indices": [indices.start, indices.stop]}
                 link.channel.send(json.dumps(facts | own).encode())

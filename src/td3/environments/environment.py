@@ -22,8 +22,7 @@ from gymnasium import spaces, wrappers
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.errors import RunStopped, UserError, first_line, nearest
-from td3.observations import (
+from td3.environments.observations import (
     Layout,
     Observation,
     channel_axis,
@@ -34,6 +33,7 @@ from td3.observations import (
     observation_layout,
     stacked,
 )
+from td3.errors import RunStopped, UserError, first_line, nearest
 
 # id contains, in small letters → (module that registers it, extra that installs it)
 SIMULATORS = {

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from td3.collect import Arrays, Steps, located
 from td3.config import EnvironmentConfig
-from td3.environments import Task, hushed, raised, register
+from td3.environments.environment import Task, hushed, raised, register
 from td3.errors import RunStopped, UserError, first_line
 from td3.seeding import Stream
 from td3.signals import shielded
