@@ -11,18 +11,18 @@ from typing import Any
 
 import torch
 
-from td3 import run as runs
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict, load_recipe
 from td3.config.checks import check
 from td3.environments.environment import Environment, Task, versioned
 from td3.environments.observations import has_images
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
-from td3.files import CURVES, remove
 from td3.integrations import tracker
-from td3.memory import check_disk, check_memory
 from td3.metrics import Guarded, Record, Sink
 from td3.progress import Display, displayed
+from td3.run import folder as runs
+from td3.run.files import CURVES, remove
+from td3.run.memory import check_disk, check_memory
 from td3.signals import StopRequest
 from td3.training import Training
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from td3.checkpoint import newest_checkpoint
 from td3.config import Config, from_dict
 from td3.environments.environment import Environment
 from td3.launch import prepared
 from td3.population import Population
-from td3.run import read_config
+from td3.run.checkpoint import newest_checkpoint
+from td3.run.folder import read_config
 from td3.signals import StopRequest
 from td3.training import make_replay
 
@@ -82,7 +82,7 @@ class StopAt(StopRequest):
 
 def train_in_pieces(config: Config, folder: Path, stops: list[int]) -> list[str]:
     """Train in this process, leaving and coming back at each of `stops`; returns the remarks."""
-    from td3.run import create
+    from td3.run.folder import create
 
     create(config, folder)
     remarks = []

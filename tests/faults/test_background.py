@@ -16,10 +16,10 @@ from run_tools import StopAt, different, flags, tiny, train_in_pieces
 
 from td3 import evaluations
 from td3.algorithm.replay import ReplayBuffer
-from td3.checkpoint import newest_checkpoint
 from td3.errors import RunStopped
 from td3.launch import prepared
-from td3.run import create
+from td3.run.checkpoint import newest_checkpoint
+from td3.run.folder import create
 from td3.signals import StopRequest
 
 VARIANTS: dict[str, dict[str, Any]] = {

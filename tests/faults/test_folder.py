@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from run_tools import command, different, flags, tiny, train_in_pieces
 
-from td3 import checkpoint
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.launch import resume, start, train
+from td3.run import checkpoint
 
 
 class Moody(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
@@ -198,7 +198,7 @@ def test_a_start_that_loses_the_race_leaves_the_folder_alone(
     def busy(folder: Path) -> None:
         raise RunBusy(f"{folder} is being trained by process 1; stop that one first.")
 
-    monkeypatch.setattr("td3.run.locked", busy)
+    monkeypatch.setattr("td3.run.folder.locked", busy)
     with pytest.raises(RunBusy):
         start(tiny(), tmp_path / "run")
     assert (tmp_path / "run" / "config.toml").exists()

@@ -14,13 +14,13 @@ from run_tools import different, tiny, train_in_pieces
 from td3.accelerate.captured import Captured
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
-from td3.checkpoint import newest_checkpoint
 from td3.config import Config
 from td3.errors import RunStopped, UserError
 from td3.launch import prepared, resume, start
 from td3.policy import load_policy
 from td3.report.summary import read_run
-from td3.run import create
+from td3.run.checkpoint import newest_checkpoint
+from td3.run.folder import create
 from td3.signals import StopRequest
 from td3.training import Training
 

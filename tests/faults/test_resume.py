@@ -16,7 +16,7 @@ from run_tools import begin, command, different, flags, resume, tiny, train_in_p
 from td3.accelerate.captured import Captured
 from td3.launch import prepared
 from td3.report.summary import read_run
-from td3.run import create
+from td3.run.folder import create
 from td3.signals import StopRequest
 
 WALKER = {"environment": {"id": "BipedalWalker-v3"}}
@@ -268,7 +268,7 @@ def test_images_on_disk_give_the_same_numbers(
     config = tiny(**own)
     held, filed = tmp_path / "held", tmp_path / "filed"
     train_in_pieces(config, held, [])
-    monkeypatch.setattr("td3.memory.available_bytes", lambda: 8_000_000)
+    monkeypatch.setattr("td3.run.memory.available_bytes", lambda: 8_000_000)
     train_in_pieces(config, filed, [120])
     assert not (filed / "replay.images").exists()
     assert different(held, filed) == []

@@ -13,7 +13,7 @@ from run_tools import StopAt, command, different, flags, tiny, train_in_pieces
 
 from td3.config import Config
 from td3.launch import prepared
-from td3.run import create
+from td3.run.folder import create
 
 WORKERS = {"vectorization": "workers", "workers": 2}
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ import torch
 
 from td3.config import Config, from_dict
 from td3.launch import prepared
-from td3.run import create
+from td3.run.folder import create
 from td3.seeding import stream_state
 from td3.signals import StopRequest
 from td3.training import Training

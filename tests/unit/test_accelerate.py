@@ -21,7 +21,7 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
 from td3.config import from_dict
 from td3.launch import prepared, resume, train
-from td3.run import create
+from td3.run.folder import create
 
 SETTINGS = {"discount": 0.99, "tau": 0.005, "policy_noise": 0.2, "noise_clip": 0.5}
 

@@ -342,7 +342,7 @@ def test_memory_and_disk_are_held_against_the_ring(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert "168 MB per seed" in doctor.check_ring(17, 6, None).message
-    monkeypatch.setattr("td3.memory.available_bytes", lambda: 10**8)
+    monkeypatch.setattr("td3.run.memory.available_bytes", lambda: 10**8)
     refused = doctor.check_ring(17, 6, None)
     assert refused.status == "error"
     assert "--loop.replay-size" in refused.advice

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import td3
-from td3 import memory
 from td3.config import CheckpointConfig, Config, EnvironmentConfig, LoopConfig
 from td3.errors import UserError
+from td3.run import memory
 
 GIGABYTE = 10**9
 

@@ -47,7 +47,7 @@ from td3.launch import resume
 from td3.policy import Policy, load_policy, policies_of
 from td3.report.page import table
 from td3.report.summary import read_run
-from td3.run import locked
+from td3.run.folder import locked
 
 RECIPE = """
 [agent]

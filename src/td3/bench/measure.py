@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from td3 import run as runs
 from td3.accelerate import compute_on, make_learner
 from td3.accelerate.products import Multiplier, update_products
 from td3.algorithm.agent import TD3
@@ -27,9 +26,10 @@ from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
 from td3.errors import UserError
 from td3.launch import pick_device, refuse_early
-from td3.memory import check_memory
 from td3.metrics import Interval
 from td3.population import Population
+from td3.run import folder as runs
+from td3.run.memory import check_memory
 from td3.training import Training
 
 RANDOM_STEPS = 100  # enough for a first batch; more would only be waited for

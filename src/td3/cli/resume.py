@@ -34,7 +34,7 @@ def run(arguments: Arguments) -> int:
     from td3.cli.train import finish
     from td3.launch import resume
     from td3.progress import displayed
-    from td3.run import read_config
+    from td3.run.folder import read_config
 
     config, _ = read_config(arguments.folder)
     if arguments.steps is not None:

@@ -18,7 +18,6 @@ from typing import Any
 import gymnasium as gym
 import torch
 
-from td3 import run as runs
 from td3.config import WRAPPERS, Config, EnvironmentConfig, load_recipe
 from td3.config.checks import check
 from td3.doctor.inspection import Check, count, examine, read_spaces, refusal
@@ -27,7 +26,8 @@ from td3.environments.environment import Task, hushed, make, prepare_rendering
 from td3.environments.observations import Layout, has_images
 from td3.errors import UserError, first_line
 from td3.machine import usable_cores
-from td3.memory import available_bytes, check_memory, disk_bytes, gigabytes, ring_bytes
+from td3.run import folder as runs
+from td3.run.memory import available_bytes, check_memory, disk_bytes, gigabytes, ring_bytes
 
 SIMPLEST = EnvironmentConfig("Pendulum-v1")  # to render when no task is named, or none can be
 Sizes = tuple[int, int, Layout | None]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from td3.files import CURVES
 from td3.report.curves import Curve, SeedLine, curves, last_steps
 from td3.report.document import Block, Grid, Heading, Lines, Media, as_html, as_markdown
 from td3.report.intervals import over_seeds
 from td3.report.plots import plot, plot_training
 from td3.report.summary import Floats, Record, RunSummary, Steps
+from td3.run.files import CURVES
 
 COLUMNS = {
     "environment": "environment",

@@ -33,7 +33,7 @@ from td3.config import Config, to_dict
 from td3.config.checks import check
 from td3.environments.environment import Environment
 from td3.errors import UserError
-from td3.memory import check_memory
+from td3.run.memory import check_memory
 
 Item = TypeVar("Item")
 

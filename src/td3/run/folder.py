@@ -23,7 +23,7 @@ from typing import Any
 from td3.config import Config, from_dict, to_dict
 from td3.config.toml import read_toml, to_toml
 from td3.errors import RunBusy, UserError, nearest
-from td3.files import JsonLines, replace_file
+from td3.run.files import JsonLines, replace_file
 
 PACKAGES = ("td3", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "pybullet", "Box2D")
 

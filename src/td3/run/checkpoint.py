@@ -23,7 +23,7 @@ from torch import Tensor
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import UserError
-from td3.files import TEMPORARY, digest, flush_folder, new_folder, remove, rename, write_durably
+from td3.run.files import TEMPORARY, digest, flush_folder, new_folder, remove, rename, write_durably
 
 FORMAT = 3
 KEPT = 2

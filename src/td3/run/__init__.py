@@ -1,0 +1,1 @@
+"""What is on disk: the run folder, durable files, checkpoints, and whether they fit."""
