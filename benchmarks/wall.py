@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from td3.bench.paper import BEYOND, TASKS
 from td3.environments.environment import follow
-from td3.policy import load_policy
-from td3.video import Frame, frames_per_second, play, rendering
+from td3.policy.policy import load_policy
+from td3.policy.video import Frame, frames_per_second, play, rendering
 
 COLUMNS, SIDE, LABEL = 3, 200, 22  # the last two in pixels
 FPS, SECONDS, QUALITY = 20, 4, 40

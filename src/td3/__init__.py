@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from td3.algorithm.networks import Actor, Critic
     from td3.algorithm.replay import ReplayBuffer
     from td3.errors import RunStopped, UserError
-    from td3.evaluation import evaluate
     from td3.launch import train
-    from td3.policy import Policy, load_policy
+    from td3.policy.evaluation import evaluate
+    from td3.policy.policy import Policy, load_policy
 
 # Name → module. Loaded when first used: importing torch takes over a second.
 _PUBLIC = {
@@ -19,9 +19,9 @@ _PUBLIC = {
     "Actor": "td3.algorithm.networks",
     "Critic": "td3.algorithm.networks",
     "train": "td3.launch",
-    "evaluate": "td3.evaluation",
-    "Policy": "td3.policy",
-    "load_policy": "td3.policy",
+    "evaluate": "td3.policy.evaluation",
+    "Policy": "td3.policy.policy",
+    "load_policy": "td3.policy.policy",
     "RunStopped": "td3.errors",
     "UserError": "td3.errors",
 }

@@ -24,9 +24,9 @@ from td3.config import Config
 from td3.environments.environment import Environment, Task
 from td3.environments.workers.processes import Link, Reported, end_all, portable_spec, start_process
 from td3.errors import UserError
-from td3.evaluation import Evaluation, episode_seeds
 from td3.machine import usable_cores
-from td3.policy import policy_card, policy_tensors
+from td3.policy.evaluation import Evaluation, episode_seeds
+from td3.policy.policy import policy_card, policy_tensors
 from td3.workers.evaluator import play
 
 # NumPy reads this when it is imported; with wide layers it would take all cores.

@@ -23,7 +23,7 @@ from td3.environments.workers.pool import Workers
 from td3.errors import Diverged, UserError
 from td3.evaluations import Result, make_evaluations
 from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
-from td3.policy import policy_card, save_policy
+from td3.policy.policy import policy_card, save_policy
 from td3.population import Population, erase, not_finite
 from td3.run import folder as runs
 from td3.run.checkpoint import forget_after, newest_checkpoint, save_checkpoint

@@ -13,9 +13,9 @@ import pytest
 from td3.cli import COMMANDS, main
 from td3.cli.evaluate import interval
 from td3.cli.train import finish
-from td3.policy import load_policy
+from td3.policy.policy import load_policy
+from td3.policy.video import film
 from td3.report.intervals import over_seeds
-from td3.video import film
 
 SMALL = [
     "--recipe", "quick", "--steps", "400", "--loop.random-steps", "200", "--loop.log-every", "100",
@@ -213,7 +213,7 @@ def test_evaluate_reports_the_same_figures_each_time(run: Path) -> None:
 
 def test_evaluate_repeats_what_training_saw(run: Path) -> None:
     """The stored policy, on the seeds of the evaluation that chose it, gives the same returns."""
-    from td3.policy import load_policy
+    from td3.policy.policy import load_policy
 
     asked = ["--agent", "1", "--seed", "1", "--episodes", "2", "--json"]
     found = json.loads(td3("evaluate", run, *asked).stdout)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
 from td3.environments.observations import Observation
-from td3.evaluation import episode_seeds, evaluate
+from td3.policy.evaluation import episode_seeds, evaluate
 
 
 class Endless(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from td3 import pretrained
 from td3.bench import paper
 from td3.bench.outcomes import (
     elapsed,
@@ -44,7 +43,8 @@ from td3.bench.stored import COLUMNS, store_run
 from td3.cli import main
 from td3.errors import RunBusy, UserError
 from td3.launch import resume
-from td3.policy import Policy, load_policy, policies_of
+from td3.policy import pretrained
+from td3.policy.policy import Policy, load_policy, policies_of
 from td3.report.page import table
 from td3.report.summary import read_run
 from td3.run.folder import locked

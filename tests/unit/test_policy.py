@@ -16,7 +16,7 @@ from td3.cli import main
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment, Task
 from td3.errors import UserError
-from td3.policy import card_checksum, checksum, policy_card, policy_tensors, save_policy
+from td3.policy.policy import card_checksum, checksum, policy_card, policy_tensors, save_policy
 
 
 @pytest.fixture

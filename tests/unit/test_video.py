@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from td3.errors import UserError
-from td3.video import encode, render
+from td3.policy.video import encode, render
 
 
 def environment(picture: Any) -> Any:

@@ -45,8 +45,8 @@ def run(arguments: Arguments) -> int:
         raise UserError(f"--episodes must be 1 to {MOST_EPISODES:,}, not {arguments.episodes:,}.")
     import torch
 
-    from td3.policy import policies_of
-    from td3.pretrained import run_or_pretrained
+    from td3.policy.policy import policies_of
+    from td3.policy.pretrained import run_or_pretrained
     from td3.report.intervals import over_seeds
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)

@@ -141,10 +141,10 @@ def program() -> str:
 
 
 def present(folder: Path) -> None:
-    from td3.policy import load_policy
+    from td3.policy.policy import load_policy
+    from td3.policy.video import film
     from td3.report.plots import plot
     from td3.report.summary import read_run
-    from td3.video import film
 
     def curve() -> list[Path]:
         return plot([read_run(folder)], folder / "plots" / "curves")

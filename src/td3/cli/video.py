@@ -49,9 +49,9 @@ def run(arguments: Arguments) -> int:
         raise UserError(f"--out {arguments.out} names no file.")
     from rich.console import Console
 
-    from td3.policy import load_policy
-    from td3.pretrained import run_or_pretrained
-    from td3.video import film
+    from td3.policy.policy import load_policy
+    from td3.policy.pretrained import run_or_pretrained
+    from td3.policy.video import film
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
     policy = load_policy(source, arguments.agent)

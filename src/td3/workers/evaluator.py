@@ -19,8 +19,8 @@ from torch import Tensor
 
 from td3.environments.workers.processes import attend, failure, register_spec
 from td3.environments.workers.shared_memory import Channel
-from td3.evaluation import Evaluation, evaluate
-from td3.policy import Policy
+from td3.policy.evaluation import Evaluation, evaluate
+from td3.policy.policy import Policy
 
 LAST_IN_LINE = 19
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from td3.errors import UserError, nearest
 
-FOLDER = Path(__file__).parent / "policies"
+FOLDER = Path(__file__).parent / "weights"
 
 
 def names() -> list[str]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment, follow
 from td3.errors import UserError, first_line
-from td3.evaluation import episode_seeds
-from td3.policy import Policy
+from td3.policy.evaluation import episode_seeds
+from td3.policy.policy import Policy
 from td3.run.files import make_writable
 
 Frame = NDArray[np.uint8]

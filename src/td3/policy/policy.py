@@ -28,8 +28,8 @@ from td3.config.checks import check
 from td3.environments.environment import ActionBounds, Environment, Task
 from td3.environments.observations import Observation, flatten, has_images, in_words, layout_size
 from td3.errors import UserError, first_line, nearest
-from td3.evaluation import Evaluation, episode_seeds, evaluate
-from td3.pretrained import names, run_or_pretrained
+from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
+from td3.policy.pretrained import names, run_or_pretrained
 from td3.run.files import CURVES, digest, replace_file
 
 FORMAT, READABLE = 2, (1, 2)  # the first had no checksum of its card

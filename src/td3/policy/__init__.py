@@ -1,0 +1,1 @@
+"""The result of training: act, evaluate, film, and store a policy."""
