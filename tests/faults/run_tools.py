@@ -13,11 +13,11 @@ import torch
 from td3.config import Config, from_dict
 from td3.environments.environment import Environment
 from td3.launch import prepared
-from td3.population import Population
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import read_config
-from td3.signals import StopRequest
-from td3.training import make_replay
+from td3.training.loop import make_replay
+from td3.training.population import Population
+from td3.training.signals import StopRequest
 
 TINY: dict[str, Any] = {
     "environment": {"id": "Pendulum-v1"},

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from run_tools import StopAt, different, flags, tiny, train_in_pieces
 
-from td3 import evaluations
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import RunStopped
 from td3.launch import prepared
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
-from td3.signals import StopRequest
+from td3.training import background_evaluation as evaluations
+from td3.training.signals import StopRequest
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "pendulum": {},
@@ -142,7 +142,7 @@ import sys
 
 class Stuck(PendulumEnv):
     def step(self, action):
-        while "td3.workers.evaluator" in sys.orig_argv:
+        while "td3.training.evaluator" in sys.orig_argv:
             time.sleep(0.01)
         return super().step(action)
 
@@ -224,7 +224,7 @@ def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> N
 
 ELSEWHERE = """
 import sys
-from td3 import evaluations
+from td3.training import background_evaluation as evaluations
 from td3.cli import main
 evaluations.in_background = lambda device: True
 sys.exit(main())

@@ -21,8 +21,8 @@ from td3.policy.policy import load_policy
 from td3.report.summary import read_run
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
-from td3.signals import StopRequest
-from td3.training import Training
+from td3.training.loop import Training
+from td3.training.signals import StopRequest
 
 PICTURES: dict[str, Any] = {
     "environment": {"id": "find:Find-v0", "frame_stack": 2},
@@ -138,7 +138,7 @@ def test_the_learner_for_a_gpu_freezes_the_same_member(
     plain = trained(dataclasses.replace(config, execution="eager"), tmp_path / "plain")
     pretend_graphs(monkeypatch)
     monkeypatch.setattr(
-        "td3.training.make_learner",
+        "td3.training.loop.make_learner",
         lambda *given: Captured(*given[:4], compiled=False, fused=False),
     )
     captured = trained(config, tmp_path / "captured")

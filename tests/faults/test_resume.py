@@ -17,7 +17,7 @@ from td3.accelerate.captured import Captured
 from td3.launch import prepared
 from td3.report.summary import read_run
 from td3.run.folder import create
-from td3.signals import StopRequest
+from td3.training.signals import StopRequest
 
 WALKER = {"environment": {"id": "BipedalWalker-v3"}}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -254,7 +254,7 @@ def test_the_learner_for_a_gpu_comes_to_the_same_numbers_whole_and_in_pieces(
     def captured(*given: Any) -> Captured:
         return Captured(*given[:4], compiled=False, fused=False)
 
-    monkeypatch.setattr("td3.training.make_learner", captured)
+    monkeypatch.setattr("td3.training.loop.make_learner", captured)
     assert train_in_pieces(config, tmp_path / "whole", []) == []
     assert different(tmp_path / "whole", tmp_path / "plain") == []
     assert train_in_pieces(config, tmp_path / "pieces", [37, 205, 206, 431]) == []

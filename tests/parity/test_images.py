@@ -16,9 +16,9 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import from_dict
 from td3.environments.observations import layout_size, observation_layout, stacked
-from td3.learner import Learner
-from td3.metrics import Interval
-from td3.population import Population
+from td3.training.learner import Learner
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 UPDATES = 200
 LEARNERS: dict[str, Callable[..., Learner]] = {

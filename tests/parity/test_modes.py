@@ -18,9 +18,9 @@ from td3.accelerate.captured import Captured
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import from_dict
-from td3.learner import Learner
-from td3.metrics import Interval
-from td3.population import Population
+from td3.training.learner import Learner
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 STATE, ACTION, UPDATES, RING = 17, 6, 200, 500
 SETTINGS: dict[str, Any] = {

@@ -11,10 +11,10 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.algorithm.transitions import Transitions
 from td3.config import Config, from_dict
-from td3.learner import Learner
-from td3.metrics import Interval
-from td3.population import Population
 from td3.seeding import stream_state
+from td3.training.learner import Learner
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 STATE, ACTION, RING, CPU = 5, 2, 50, torch.device("cpu")
 

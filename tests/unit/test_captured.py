@@ -9,7 +9,7 @@ from pretend import Event, pretend_graphs
 from td3.accelerate.captured import Captured
 from td3.accelerate.sending import AHEAD
 from td3.config import Config
-from td3.learner import Learner
+from td3.training.learner import Learner
 
 ROW = 2 * STATE + ACTION + 2
 

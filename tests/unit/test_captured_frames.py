@@ -16,10 +16,10 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict
 from td3.environments.observations import layout_size, observation_layout, stacked
-from td3.learner import Learner
-from td3.metrics import Interval
-from td3.population import Population
 from td3.seeding import stream_state
+from td3.training.learner import Learner
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 CPU = torch.device("cpu")
 AGENT = {"hidden_sizes": [16, 16], "batch_size": 8, "channels": [4], "features": 5}

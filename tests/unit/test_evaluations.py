@@ -18,15 +18,15 @@ import torch
 import worker_tasks
 from orphans import end_with
 
-from td3 import evaluations
 from td3.algorithm.agent import TD3
 from td3.config import Config, from_dict
 from td3.environments.environment import Environment
 from td3.errors import RunStopped
-from td3.evaluations import Background, InLoop, make_evaluations
 from td3.policy.evaluation import episode_seeds
 from td3.policy.policy import policy_tensors
-from td3.workers.evaluator import play
+from td3.training import background_evaluation as evaluations
+from td3.training.background_evaluation import Background, InLoop, make_evaluations
+from td3.training.evaluator import play
 
 TASK = "worker_tasks:Counting-v0"
 

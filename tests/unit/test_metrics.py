@@ -9,8 +9,8 @@ import torch
 
 from td3.algorithm.agent import Diagnostics
 from td3.integrations import scalars
-from td3.metrics import Interval, diverged
 from td3.run.files import JsonLines
+from td3.training.metrics import Interval, diverged
 
 
 def test_means_are_per_agent_and_over_what_happened() -> None:

@@ -8,7 +8,7 @@ from learners import assert_same, config, live, parts
 
 from td3.accelerate import Planned
 from td3.config import Config
-from td3.learner import Learner
+from td3.training.learner import Learner
 
 ROUNDING = 1e-10  # in double precision
 

@@ -20,7 +20,6 @@ import pytest
 import worker_tasks
 from orphans import end_with
 
-from td3.collect import Arrays, Collector, Environments, InProcess
 from td3.config import Config, EnvironmentConfig, from_dict
 from td3.environments import backend as arrangement
 from td3.environments.backend import arranged, worker_count
@@ -29,6 +28,7 @@ from td3.environments.workers import shared_memory as exchange
 from td3.environments.workers.pool import Workers
 from td3.errors import RunStopped, UserError
 from td3.seeding import Stream, Streams, restore_stream, stream_state
+from td3.training.collector import Arrays, Collector, Environments, InProcess
 
 TASK = "worker_tasks:Counting-v0"
 NEVER = 10**9

@@ -18,9 +18,9 @@ from td3.accelerate.planned import Planned
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
-from td3.learner import Learner
-from td3.metrics import Interval
-from td3.population import Population
+from td3.training.learner import Learner
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 
 def compute_on(name: str, threads: int) -> torch.device:

@@ -25,10 +25,10 @@ from td3.accelerate.traffic import Acting, Storing
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.transitions import Transitions
-from td3.learner import Learner
-from td3.metrics import Interval
-from td3.population import Population
 from td3.seeding import Stream
+from td3.training.learner import Learner
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 
 class Traced(Learner):

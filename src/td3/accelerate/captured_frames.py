@@ -21,8 +21,8 @@ from td3.accelerate.trace import inputs_of, trace
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import Batch
-from td3.metrics import Interval
-from td3.population import Population
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 SLOTS = 8  # updates that the host may be ahead
 

@@ -13,9 +13,9 @@ from td3.accelerate.trace import acting_inputs, inputs_of, trace, trace_acting
 from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch, ReplayBuffer
-from td3.learner import Learner
-from td3.metrics import Interval
-from td3.population import Population
+from td3.training.learner import Learner
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 
 class Planned(Learner):

@@ -14,7 +14,7 @@ from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.replay import ReplayBuffer
 from td3.environments.observations import Layout, layout_size
 from td3.machine import usable_cores
-from td3.metrics import Interval
+from td3.training.metrics import Interval
 
 WORTH_SHARING = 30e6  # floating-point operations in an update; below, threads wait for each other
 GAIN = 1.2  # how much faster more threads must be to be taken, so that chance does not choose

@@ -23,10 +23,10 @@ from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
 from td3.environments.observations import Layout, layout_size, stacked, unstacked
 from td3.errors import UserError
-from td3.learner import Learner
-from td3.metrics import Interval
-from td3.population import Population
 from td3.run.memory import check_memory, ring_bytes
+from td3.training.learner import Learner
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 CHANNELS, SIDE = 3, 84  # where the recipe names no size
 EPISODE = 500  # steps

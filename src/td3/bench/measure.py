@@ -26,11 +26,11 @@ from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
 from td3.errors import UserError
 from td3.launch import pick_device, refuse_early
-from td3.metrics import Interval
-from td3.population import Population
 from td3.run import folder as runs
 from td3.run.memory import check_memory
-from td3.training import Training
+from td3.training.loop import Training
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 RANDOM_STEPS = 100  # enough for a first batch; more would only be waited for
 WARM_UP_STEPS = 10_000

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from td3.config import Config
 from td3.errors import UserError, first_line
-from td3.metrics import Record, Sink
+from td3.training.metrics import Record, Sink
 
 
 def tracker(name: str, config: Config, folder: Path) -> Sink:

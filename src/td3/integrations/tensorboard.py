@@ -5,7 +5,7 @@ from pathlib import Path
 from torch.utils.tensorboard import SummaryWriter
 
 from td3.integrations import scalars
-from td3.metrics import Record
+from td3.training.metrics import Record
 
 
 class TensorBoard:

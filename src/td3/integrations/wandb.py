@@ -7,7 +7,7 @@ import wandb
 
 from td3.config import Config, to_dict
 from td3.integrations import scalars
-from td3.metrics import Record
+from td3.training.metrics import Record
 
 
 class WeightsAndBiases:

@@ -7,7 +7,7 @@ import torch
 
 from td3.bench.measure import train_for, warm_up
 from td3.config import Config
-from td3.training import Training
+from td3.training.loop import Training
 
 
 class Ours:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from td3.collect import Arrays, Slot, Steps, located, strayed_sentence
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.environments.workers import shared_memory as exchange
@@ -24,6 +23,7 @@ from td3.environments.workers.processes import Link, Reported, end_all, portable
 from td3.environments.workers.shared_memory import Board, Order, shared_file
 from td3.errors import RunStopped
 from td3.seeding import Stream
+from td3.training.collector import Arrays, Slot, Steps, located, strayed_sentence
 
 
 class Workers:

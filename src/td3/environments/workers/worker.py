@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from td3.collect import Arrays, Slot
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.environments.workers.processes import attend, failure, register_spec
 from td3.environments.workers.shared_memory import Board, Channel, Order
+from td3.training.collector import Arrays, Slot
 
 
 class RemoteSlot(Slot):

@@ -1,6 +1,6 @@
 """A process that plays evaluation episodes while training goes on, as `evaluations.py` asks it to.
 
-Started as `python -m td3.workers.evaluator`. It takes only the time that nobody else wants.
+Started as `python -m td3.training.evaluator`. It takes only the time that nobody else wants.
 """
 
 import json

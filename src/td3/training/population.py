@@ -14,7 +14,7 @@ from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.config import Config, in_words
-from td3.metrics import Interval, Record
+from td3.training.metrics import Interval, Record
 
 
 class Population:

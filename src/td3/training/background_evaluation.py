@@ -27,7 +27,7 @@ from td3.errors import UserError
 from td3.machine import usable_cores
 from td3.policy.evaluation import Evaluation, episode_seeds
 from td3.policy.policy import policy_card, policy_tensors
-from td3.workers.evaluator import play
+from td3.training.evaluator import play
 
 # NumPy reads this when it is imported; with wide layers it would take all cores.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -135,7 +135,7 @@ class Background(InLoop):
             "ring_every": self.ring_every,
         }  # fmt: skip
         for number in range(self.processes):
-            link = start_process("td3.workers.evaluator", f"Evaluator {number}", **ONE_THREAD)
+            link = start_process("td3.training.evaluator", f"Evaluator {number}", **ONE_THREAD)
             self.links.append(link)
             self.idle.put(link)
             with suppress(ConnectionError):  # dead, as who asks it to play will find

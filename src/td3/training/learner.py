@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.algorithm.transitions import Transitions
-from td3.metrics import Interval
-from td3.population import Population
 from td3.seeding import Stream
+from td3.training.metrics import Interval
+from td3.training.population import Population
 
 
 class Learner:

@@ -15,23 +15,23 @@ from td3.accelerate import compute_on, make_learner
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
-from td3.collect import Collector, Ended
 from td3.config import Config, changes, to_dict
 from td3.environments.backend import EXACT, arranged
 from td3.environments.environment import Task
 from td3.environments.workers.pool import Workers
 from td3.errors import Diverged, UserError
-from td3.evaluations import Result, make_evaluations
-from td3.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.policy.policy import policy_card, save_policy
-from td3.population import Population, erase, not_finite
 from td3.run import folder as runs
 from td3.run.checkpoint import forget_after, newest_checkpoint, save_checkpoint
 from td3.run.files import JsonLines
 from td3.run.folder import Run
 from td3.run.memory import IMAGES_FILE, by_observation, check_memory, in_words
 from td3.seeding import Stream, Streams, restore_stream, stream_state
-from td3.signals import StopRequest
+from td3.training.background_evaluation import Result, make_evaluations
+from td3.training.collector import Collector, Ended
+from td3.training.metrics import Interval, Record, Sink, diverged, evaluation_record
+from td3.training.population import Population, erase, not_finite
+from td3.training.signals import StopRequest
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = (

@@ -1,0 +1,1 @@
+"""What one step and one run are: collect, learn, evaluate, record."""
