@@ -149,7 +149,7 @@ def with_threads(config: Config, task: Task) -> Config:
         return config
     threads = 1
     if config.device == "cpu":
-        from td3.accelerate.threads import fastest_threads, fastest_threads_for_images
+        from td3.execution.threads import fastest_threads, fastest_threads_for_images
 
         agent, agents = config.agent, len(config.agent_seeds)
         if has_images(task.layout):

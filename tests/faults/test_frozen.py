@@ -11,11 +11,11 @@ import torch
 from pretend import pretend_graphs
 from run_tools import different, tiny, train_in_pieces
 
-from td3.accelerate.captured import Captured
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import Config
 from td3.errors import RunStopped, UserError
+from td3.execution.gpu.learner import Captured
 from td3.launch import prepared, resume, start
 from td3.policy.policy import load_policy
 from td3.report.summary import read_run

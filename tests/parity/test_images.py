@@ -11,11 +11,11 @@ import torch
 from gymnasium import spaces
 from test_frames import ACTION, SPACE, Oracle
 
-from td3.accelerate.captured_frames import CapturedFrames
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import from_dict
 from td3.environments.observations import layout_size, observation_layout, stacked
+from td3.execution.gpu.image_learner import CapturedFrames
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -114,7 +114,7 @@ def test_captured_is_what_is_captured(numbers: str, agents: int) -> None:
 def test_images_picked_by_a_kernel_are_those_that_were_stored(
     shapes: list[tuple[int, ...]], shift: int
 ) -> None:
-    from td3.accelerate.fused import fuse_pictures
+    from td3.execution.gpu.fused import fuse_pictures
 
     images = {f"image {k}": spaces.Box(0, 255, shape, np.uint8) for k, shape in enumerate(shapes)}
     space = spaces.Dict({"numbers": spaces.Box(-1, 1, (4,), np.float32), **images})

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from td3.accelerate import Planned
-from td3.accelerate.captured import Captured
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import from_dict
+from td3.execution import Planned
+from td3.execution.gpu.learner import Captured
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -122,8 +122,8 @@ def test_every_mode_makes_the_same_updates(
 def test_fused_layers_and_their_gradients(
     networks: int, outputs: int, hidden: tuple[int, int]
 ) -> None:
-    from td3.accelerate.fused import Layers
     from td3.algorithm.stacked import Network
+    from td3.execution.gpu.fused import Layers
 
     network = Network((networks,), (23, *hidden, outputs), DOUBLE, "cuda")
     torch.manual_seed(0)
@@ -154,7 +154,7 @@ def test_fused_layers_and_their_gradients(
 def test_the_kernel_that_samples_picks_the_same_rows(
     agents: int, capacity: int, batch: int, position: int
 ) -> None:
-    from td3.accelerate.fused import pick
+    from td3.execution.gpu.fused import pick
 
     generator = torch.Generator("cuda").manual_seed(0)
     rings = torch.randn(agents + 1, capacity, 42, device="cuda", generator=generator)

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from td3.accelerate import captured, captured_frames, sending, traffic
+from td3.execution import captured, captured_frames, sending, traffic
 
 
 class Stream:

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from td3.accelerate import Planned, threads
-from td3.accelerate.kernels import Pool, calls_for
-from td3.accelerate.plan import Plan
-from td3.accelerate.planned import Acting
-from td3.accelerate.trace import inputs_of, state_of, trace
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
 from td3.config import from_dict
+from td3.execution import Planned, threads
+from td3.execution.cpu.compiler import Plan
+from td3.execution.cpu.kernels import Pool, calls_for
+from td3.execution.cpu.learner import Acting
+from td3.execution.trace import inputs_of, state_of, trace
 from td3.launch import prepared, resume, train
 from td3.run.folder import create
 

@@ -12,12 +12,12 @@ import torch
 import tyro
 from gymnasium import spaces
 
-from td3.accelerate.products import Multiplier, Product, update_products
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.bench import measure as bench
 from td3.cli.bench import Arguments, run
 from td3.errors import UserError
+from td3.execution.products import Multiplier, Product, update_products
 
 TINY = ["--rounds", "2", "--seconds", "0.02", "--recipe", "quick", "--device", "cpu"]
 FIGURE = {"median", "lower_quartile", "upper_quartile", "unit", "values"}

@@ -6,9 +6,9 @@ import torch
 from learners import ACTION, STATE, assert_same, config, live, parts, taken
 from pretend import Event, pretend_graphs
 
-from td3.accelerate.captured import Captured
-from td3.accelerate.sending import AHEAD
 from td3.config import Config
+from td3.execution.gpu.learner import Captured
+from td3.execution.gpu.random_upload import AHEAD
 from td3.training.learner import Learner
 
 ROW = 2 * STATE + ACTION + 2

@@ -11,11 +11,11 @@ from gymnasium import spaces
 from pretend import pretend_graphs
 from test_frames import ACTION, SPACE, Oracle
 
-from td3.accelerate.captured_frames import SLOTS, CapturedFrames
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict
 from td3.environments.observations import layout_size, observation_layout, stacked
+from td3.execution.gpu.image_learner import SLOTS, CapturedFrames
 from td3.seeding import stream_state
 from td3.training.learner import Learner
 from td3.training.metrics import Interval

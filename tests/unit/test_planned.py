@@ -6,8 +6,8 @@ import pytest
 import torch
 from learners import assert_same, config, live, parts
 
-from td3.accelerate import Planned
 from td3.config import Config
+from td3.execution import Planned
 from td3.training.learner import Learner
 
 ROUNDING = 1e-10  # in double precision

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import torch
 
-from td3.accelerate import make_learner
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.bench.measure import (
@@ -23,6 +22,7 @@ from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
 from td3.environments.observations import Layout, layout_size, stacked, unstacked
 from td3.errors import UserError
+from td3.execution import make_learner
 from td3.run.memory import check_memory, ring_bytes
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -101,7 +101,7 @@ def sampler(learner: Learner, ring: FrameReplay, batch: int) -> Callable[[int], 
         ring.gather(ring.draw(batch), device)
 
     if device.type == "cuda":
-        from td3.accelerate.captured_frames import CapturedFrames  # a second, which few need
+        from td3.execution.gpu.image_learner import CapturedFrames  # a second, which few need
 
         if isinstance(learner, CapturedFrames):
             once = learner.sampling_alone()

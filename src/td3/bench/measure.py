@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from td3.accelerate import compute_on, make_learner
-from td3.accelerate.products import Multiplier, update_products
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
 from td3.errors import UserError
+from td3.execution import compute_on, make_learner
+from td3.execution.products import Multiplier, update_products
 from td3.launch import pick_device, refuse_early
 from td3.run import folder as runs
 from td3.run.memory import check_memory

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from td3.accelerate import compute_on, make_learner
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
@@ -20,6 +19,7 @@ from td3.environments.backend import EXACT, arranged
 from td3.environments.environment import Task
 from td3.environments.workers.pool import Workers
 from td3.errors import Diverged, UserError
+from td3.execution import compute_on, make_learner
 from td3.policy.policy import policy_card, save_policy
 from td3.run import folder as runs
 from td3.run.checkpoint import forget_after, newest_checkpoint, save_checkpoint

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from td3.accelerate.kernels import Pool, calls_for, is_view, written_arguments
+from td3.execution.cpu.kernels import Pool, calls_for, is_view, written_arguments
 
 FILLED = {"ones_like": 1, "zeros_like": 0}
 

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from td3.accelerate.graph import Graph
-from td3.accelerate.sending import pinned
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer, row_width
+from td3.execution.gpu.graph import Graph
+from td3.execution.gpu.random_upload import pinned
 
 Parts = dict[str, tuple[tuple[int, ...], torch.dtype]]
 ALIGNED = 64  # bytes

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import torch
 
-from td3.accelerate.planned import Planned
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
+from td3.execution.cpu.learner import Planned
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -50,8 +50,8 @@ def make_learner(
         return Learner(agent, replay, interval, population)
     if not on_gpu:
         return Planned(agent, replay, interval, population)
-    from td3.accelerate.captured import Captured
-    from td3.accelerate.captured_frames import CapturedFrames
+    from td3.execution.gpu.image_learner import CapturedFrames
+    from td3.execution.gpu.learner import Captured
 
     compiled = can_compile()
     how: dict[str, Any] = {"compiled": compiled, "fused": compiled and precision != "float32"}

@@ -7,12 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from td3.accelerate.kernels import Pool
-from td3.accelerate.plan import Plan
-from td3.accelerate.trace import acting_inputs, inputs_of, trace, trace_acting
 from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.execution.cpu.compiler import Plan
+from td3.execution.cpu.kernels import Pool
+from td3.execution.trace import acting_inputs, inputs_of, trace, trace_acting
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from td3.accelerate.graph import Graph
-from td3.accelerate.sending import AHEAD, Fetching, Sending, at_hand
-from td3.accelerate.trace import Prepare, inputs_of, trace
-from td3.accelerate.traffic import Acting, Storing
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.transitions import Transitions
+from td3.execution.gpu.graph import Graph
+from td3.execution.gpu.random_upload import AHEAD, Fetching, Sending, at_hand
+from td3.execution.gpu.transfers import Acting, Storing
+from td3.execution.trace import Prepare, inputs_of, trace
 from td3.seeding import Stream
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -48,7 +48,7 @@ class Traced(Learner):
 
     def prepare(self, agent: TD3) -> None:
         if self.fused:
-            from td3.accelerate.fused import fuse  # Triton comes with PyTorch for CUDA only
+            from td3.execution.gpu.fused import fuse  # Triton comes with PyTorch for CUDA only
 
             fuse(agent)
 
@@ -145,7 +145,7 @@ class Captured(Traced):
         for name in ("actor", "critic", "actor_target", "critic_target"):
             setattr(copied, name, copy.copy(getattr(self.agent, name)))
         if self.fused:
-            from td3.accelerate.fused import fuse_networks
+            from td3.execution.gpu.fused import fuse_networks
 
             fuse_networks(copied)
         return copied
@@ -237,7 +237,7 @@ class CapturedUpdates:
         assert self.replay.rows is not None
         given = self.given
         if self.fused:
-            from td3.accelerate.fused import pick
+            from td3.execution.gpu.fused import pick
 
             pick(self.replay.rows, given, self.picked)
             return

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from td3.accelerate.captured import Traced, cloned, inductor
-from td3.accelerate.graph import Graph
-from td3.accelerate.sending import across, pinned
-from td3.accelerate.trace import inputs_of, trace
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import Batch
+from td3.execution.gpu.graph import Graph
+from td3.execution.gpu.learner import Traced, cloned, inductor
+from td3.execution.gpu.random_upload import across, pinned
+from td3.execution.trace import inputs_of, trace
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
@@ -112,7 +112,7 @@ class CapturedFrames(Traced):
         """
         replay = copy.copy(self.replay)
         if self.fused:
-            from td3.accelerate.fused import fuse_pictures
+            from td3.execution.gpu.fused import fuse_pictures
 
             fuse_pictures(replay)
         if not self.compiled:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
-from td3.draws import Draws
+from td3.execution.gpu.random_blocks import Draws
 from td3.machine import usable_cores
 
 AHEAD = 32  # updates per block of random numbers

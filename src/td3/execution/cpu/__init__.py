@@ -1,0 +1,1 @@
+"""The traced update as a plan of kernels on a CPU."""

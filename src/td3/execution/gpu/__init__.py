@@ -1,0 +1,1 @@
+"""The traced update as CUDA graphs, with fused kernels."""
