@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from td3.config import load_recipe
-from td3.progress import Display, displayed
+from td3.launch.progress import Display, displayed
 from td3.training.signals import STOPPING
 
 

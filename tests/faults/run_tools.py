@@ -12,7 +12,7 @@ import torch
 
 from td3.config import Config, from_dict
 from td3.environments.environment import Environment
-from td3.launch import prepared
+from td3.launch.start import prepared
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import read_config
 from td3.training.loop import make_replay

@@ -13,7 +13,7 @@ from run_tools import tiny, train_in_pieces
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import EnvironmentConfig
 from td3.errors import RunStopped, UserError
-from td3.launch import prepared, resume, start
+from td3.launch.start import prepared, resume, start
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
 from td3.run.memory import check_memory

@@ -15,7 +15,7 @@ import pytest
 from run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3.errors import RunBusy, RunStopped, UserError
-from td3.launch import resume, start, train
+from td3.launch.start import resume, start, train
 from td3.run import checkpoint
 
 
@@ -249,7 +249,7 @@ def test_a_tracker_that_breaks_does_not_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, shown = Breaking(3), Breaking(10_000)
-    monkeypatch.setattr("td3.launch.tracker", lambda *given: broken)
+    monkeypatch.setattr("td3.launch.start.tracker", lambda *given: broken)
     folder, code = start(tiny(track=["wandb"]), tmp_path / "run", display=shown)
     assert code == 0
     assert broken.seen == 4

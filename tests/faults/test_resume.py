@@ -14,7 +14,7 @@ from pretend import pretend_graphs
 from run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
 
 from td3.execution.gpu.learner import Captured
-from td3.launch import prepared
+from td3.launch.start import prepared
 from td3.report.summary import read_run
 from td3.run.folder import create
 from td3.training.signals import StopRequest

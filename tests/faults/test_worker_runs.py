@@ -12,7 +12,7 @@ import pytest
 from run_tools import StopAt, command, different, flags, tiny, train_in_pieces
 
 from td3.config import Config
-from td3.launch import prepared
+from td3.launch.start import prepared
 from td3.run.folder import create
 
 WORKERS = {"vectorization": "workers", "workers": 2}

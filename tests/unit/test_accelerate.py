@@ -20,7 +20,7 @@ from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool, calls_for
 from td3.execution.cpu.learner import Acting
 from td3.execution.trace import inputs_of, state_of, trace
-from td3.launch import prepared, resume, train
+from td3.launch.start import prepared, resume, train
 from td3.run.folder import create
 
 SETTINGS = {"discount": 0.99, "tau": 0.005, "policy_noise": 0.2, "noise_clip": 0.5}

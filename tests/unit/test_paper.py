@@ -42,7 +42,7 @@ from td3.bench.results import made, made_in_short, returns_row, to_authors, writ
 from td3.bench.stored import COLUMNS, store_run
 from td3.cli import main
 from td3.errors import RunBusy, UserError
-from td3.launch import resume
+from td3.launch.start import resume
 from td3.policy import pretrained
 from td3.policy.policy import Policy, load_policy, policies_of
 from td3.report.page import table

@@ -2,8 +2,8 @@
 
 import pytest
 
-from td3 import progress
-from td3.progress import Pace
+from td3.launch import progress
+from td3.launch.progress import Pace
 
 
 def test_time_left_is_reckoned_from_steps_that_learn(monkeypatch: pytest.MonkeyPatch) -> None:

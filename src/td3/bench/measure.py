@@ -25,7 +25,7 @@ from td3.config.checks import check
 from td3.errors import UserError
 from td3.execution import compute_on, make_learner
 from td3.execution.products import Multiplier, update_products
-from td3.launch import pick_device, refuse_early
+from td3.launch.start import pick_device, refuse_early
 from td3.run import folder as runs
 from td3.run.memory import check_memory
 from td3.training.loop import Training

@@ -28,7 +28,7 @@ from td3.bench.measure import (
 from td3.config import Config
 from td3.config.checks import check
 from td3.errors import UserError, first_line
-from td3.launch import refuse_early
+from td3.launch.start import refuse_early
 from td3.training.loop import Training
 
 RING = 20_000  # transitions; the agents' rings together have to fit

@@ -32,8 +32,8 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     from td3.cli.train import finish
-    from td3.launch import resume
-    from td3.progress import displayed
+    from td3.launch.progress import displayed
+    from td3.launch.start import resume
     from td3.run.folder import read_config
 
     config, _ = read_config(arguments.folder)

@@ -79,8 +79,8 @@ def run(arguments: Arguments) -> int:
         raise UserError(
             "Name an environment, e.g. 'td3 train Pendulum-v1', or use '--recipe quick'."
         )
-    from td3.launch import start
-    from td3.progress import displayed
+    from td3.launch.progress import displayed
+    from td3.launch.start import start
 
     with displayed(config, quiet=arguments.quiet or arguments.json) as shown:
         folder, code = start(config, arguments.run, shown)

@@ -18,7 +18,7 @@ from td3.environments.environment import Environment, Task, versioned
 from td3.environments.observations import has_images
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.integrations import tracker
-from td3.progress import Display, displayed
+from td3.launch.progress import Display, displayed
 from td3.run import folder as runs
 from td3.run.files import CURVES, remove
 from td3.run.memory import check_disk, check_memory

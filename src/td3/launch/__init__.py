@@ -1,0 +1,1 @@
+"""Start and resume runs: everything around the loop."""
