@@ -16,7 +16,7 @@ from rich.console import Console
 
 from td3.config import load_recipe
 from td3.launch.progress import Display, displayed
-from td3.training.signals import STOPPING
+from td3.signals import STOPPING
 
 
 def seen(words: list[str], until: str = "", then: int = 0) -> tuple[str, int]:

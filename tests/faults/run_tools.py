@@ -15,9 +15,9 @@ from td3.environments.environment import Environment
 from td3.launch.start import prepared
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import read_config
+from td3.signals import StopRequest
 from td3.training.loop import make_replay
 from td3.training.population import Population
-from td3.training.signals import StopRequest
 
 TINY: dict[str, Any] = {
     "environment": {"id": "Pendulum-v1"},

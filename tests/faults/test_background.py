@@ -19,8 +19,8 @@ from td3.errors import RunStopped
 from td3.launch.start import prepared
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
+from td3.signals import StopRequest
 from td3.training import background_evaluation as evaluations
-from td3.training.signals import StopRequest
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "pendulum": {},

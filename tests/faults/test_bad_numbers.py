@@ -17,7 +17,7 @@ from td3.launch.start import prepared, resume, start
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
 from td3.run.memory import check_memory
-from td3.training.signals import StopRequest
+from td3.signals import StopRequest
 
 
 class Faulty(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):

@@ -21,8 +21,8 @@ from td3.policy.policy import load_policy
 from td3.report.summary import read_run
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
+from td3.signals import StopRequest
 from td3.training.loop import Training
-from td3.training.signals import StopRequest
 
 PICTURES: dict[str, Any] = {
     "environment": {"id": "find:Find-v0", "frame_stack": 2},

@@ -17,7 +17,7 @@ from td3.execution.gpu.learner import Captured
 from td3.launch.start import prepared
 from td3.report.summary import read_run
 from td3.run.folder import create
-from td3.training.signals import StopRequest
+from td3.signals import StopRequest
 
 WALKER = {"environment": {"id": "BipedalWalker-v3"}}
 VARIANTS: dict[str, dict[str, Any]] = {

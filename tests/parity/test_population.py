@@ -10,8 +10,8 @@ from td3.config import Config, from_dict
 from td3.launch.start import prepared
 from td3.run.folder import create
 from td3.seeding import stream_state
+from td3.signals import StopRequest
 from td3.training.loop import Training
-from td3.training.signals import StopRequest
 
 TOLERANCE = 2e-4  # float32 rounds differently in a batched product; it grows over 100 updates
 

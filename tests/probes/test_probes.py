@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from td3 import TD3, ReplayBuffer
 from td3.config import EnvironmentConfig
+from td3.environments.in_process import InProcess
 from td3.seeding import Streams
-from td3.training.collector import Collector, InProcess
+from td3.training.collector import Collector
 
 Step = tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]
 DISCOUNT = 0.5

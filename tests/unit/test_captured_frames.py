@@ -14,8 +14,9 @@ from test_frames import ACTION, SPACE, Oracle
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict
-from td3.environments.observations import layout_size, observation_layout, stacked
+from td3.environments.observations import observation_layout
 from td3.execution.gpu.image_learner import SLOTS, CapturedFrames
+from td3.layout import layout_size, stacked
 from td3.seeding import stream_state
 from td3.training.learner import Learner
 from td3.training.metrics import Interval

@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import EnvironmentConfig
+from td3.environments.base import Environments
 from td3.environments.gym_vector import Vectorized
+from td3.environments.in_process import InProcess
+from td3.environments.replayable import Slot
 from td3.errors import RunStopped
 from td3.seeding import Stream, Streams
-from td3.training.collector import NOISE_AHEAD, Collector, Ended, Environments, InProcess, Slot
+from td3.training.collector import NOISE_AHEAD, Collector, Ended
 
 SCRIPT = "3t 2l 1t 4b 1l 2t 5l 1b 3l"
 """Lengths of the episodes, each ended by t: terminated, l: the time limit, b: both at once."""

@@ -22,8 +22,8 @@ from td3.config import EnvironmentConfig
 from td3.doctor import diagnosis as doctor
 from td3.doctor.inspection import Check
 from td3.environments.environment import Environment
-from td3.environments.observations import has_images
 from td3.errors import UserError
+from td3.layout import has_images
 
 
 class Sound(gym.Env[Any, Any]):

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.replay import Batch
-from td3.environments.observations import layout_size, observation_layout, stacked
+from td3.environments.observations import observation_layout
+from td3.layout import layout_size, stacked
 from td3.seeding import Streams
 
 GREY = spaces.Box(0, 255, (20, 18), np.uint8)

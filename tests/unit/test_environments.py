@@ -17,8 +17,9 @@ from hypothesis.extra import numpy as hnp
 
 from td3.config import EnvironmentConfig
 from td3.environments.environment import SIMULATORS, Environment, Task, action_bounds, versioned
-from td3.environments.observations import flatten, observation_layout
+from td3.environments.observations import observation_layout
 from td3.errors import RunStopped, UserError
+from td3.layout import flatten
 
 BOX = spaces.Box(-1, 1, (2,))
 THOUSANDS = settings(max_examples=2000, deadline=None, derandomize=True, database=None)

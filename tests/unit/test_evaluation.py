@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments.observations import Observation
+from td3.layout import Observation
 from td3.policy.evaluation import episode_seeds, evaluate
 
 

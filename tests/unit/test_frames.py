@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from td3.algorithm.images import frame_replay as frames
 from td3.algorithm.images.frame_replay import FrameReplay, on_disk, shifted
 from td3.algorithm.transitions import Transitions
-from td3.environments.observations import layout_size, observation_layout, stacked
+from td3.environments.observations import observation_layout
 from td3.errors import UserError
+from td3.layout import layout_size, stacked
 
 IMAGE = spaces.Box(0, 255, (12, 11), np.uint8)
 SPACE = spaces.Dict(a=spaces.Box(-9, 9, (2,)), b=IMAGE, c=spaces.Box(-9, 9, (1,)))

@@ -23,12 +23,14 @@ from orphans import end_with
 from td3.config import Config, EnvironmentConfig, from_dict
 from td3.environments import backend as arrangement
 from td3.environments.backend import arranged, worker_count
+from td3.environments.base import Arrays, Environments
+from td3.environments.in_process import InProcess
 from td3.environments.workers import processes
 from td3.environments.workers import shared_memory as exchange
 from td3.environments.workers.pool import Workers
 from td3.errors import RunStopped, UserError
 from td3.seeding import Stream, Streams, restore_stream, stream_state
-from td3.training.collector import Arrays, Collector, Environments, InProcess
+from td3.training.collector import Collector
 
 TASK = "worker_tasks:Counting-v0"
 NEVER = 10**9

@@ -23,7 +23,7 @@ from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.normalizer import Normalizer
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.stacked import Layers, per_agent
-from td3.environments.observations import Layout, has_images
+from td3.layout import Layout, has_images
 from td3.seeding import Streams, as_seeds
 
 TIDY_EVERY = 256  # updates

@@ -9,11 +9,12 @@ import numpy as np
 from td3.bench.measure import Benchmark, Figure, Rounds, Tick, take_note
 from td3.config import Config
 from td3.environments.backend import worker_count
+from td3.environments.base import Environments
+from td3.environments.in_process import InProcess
 from td3.environments.workers.pool import Workers
 from td3.errors import UserError
 from td3.machine import usable_cores
 from td3.seeding import Streams
-from td3.training.collector import Environments, InProcess
 
 NEVER = 1 << 62
 

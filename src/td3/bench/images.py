@@ -20,9 +20,9 @@ from td3.bench.measure import (
 )
 from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
-from td3.environments.observations import Layout, layout_size, stacked, unstacked
 from td3.errors import UserError
 from td3.execution import make_learner
+from td3.layout import Layout, layout_size, stacked, unstacked
 from td3.run.memory import check_memory, ring_bytes
 from td3.training.learner import Learner
 from td3.training.metrics import Interval

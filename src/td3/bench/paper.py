@@ -32,7 +32,7 @@ from td3.report.intervals import mean_interval
 from td3.report.summary import read_run
 from td3.run.files import make_writable
 from td3.run.folder import folder_name, read_config
-from td3.training.signals import StopRequest
+from td3.signals import StopRequest
 
 TASKS = (
     "HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Reacher-v5", "InvertedPendulum-v5",

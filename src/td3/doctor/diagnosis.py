@@ -23,8 +23,8 @@ from td3.config.checks import check
 from td3.doctor.inspection import Check, count, examine, read_spaces, refusal
 from td3.doctor.rehearsal import Tick
 from td3.environments.environment import Task, hushed, make, prepare_rendering
-from td3.environments.observations import Layout, has_images
 from td3.errors import UserError, first_line
+from td3.layout import Layout, has_images
 from td3.machine import usable_cores
 from td3.run import folder as runs
 from td3.run.memory import available_bytes, check_memory, disk_bytes, gigabytes, ring_bytes

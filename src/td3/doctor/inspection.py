@@ -23,8 +23,9 @@ from td3.doctor.rehearsal import (
     rehearse,
 )
 from td3.environments.environment import Task, action_bounds
-from td3.environments.observations import flattened_images, has_images, in_words, observation_layout
+from td3.environments.observations import flattened_images, observation_layout
 from td3.errors import UserError, first_line
+from td3.layout import has_images, in_words
 
 SCALES_APART = 100  # times; a network hardly sees the smaller one
 TYPICAL_REWARD = (1e-3, 100.0)

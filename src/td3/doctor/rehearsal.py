@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Task, hushed, make, stacking
-from td3.environments.observations import flatten, layout_bounds, parts_of, unstacked
+from td3.environments.observations import layout_bounds
+from td3.layout import flatten, parts_of, unstacked
 
 SEED = 0
 

@@ -6,14 +6,15 @@ import time
 import numpy as np
 
 from td3.config import Config
+from td3.environments.base import Environments
 from td3.environments.environment import Environment
 from td3.environments.gym_vector import Vectorized
+from td3.environments.in_process import InProcess
 from td3.environments.workers.pool import Workers
 from td3.environments.workers.processes import portable_spec
 from td3.errors import RunStopped, UserError
 from td3.machine import usable_cores
 from td3.seeding import Stream
-from td3.training.collector import Environments, InProcess
 
 EXACT = ("auto", "own", "workers")
 """These give the same numbers and the same checkpoints; a run may change between them."""

@@ -22,18 +22,9 @@ from gymnasium import spaces, wrappers
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments.observations import (
-    Layout,
-    Observation,
-    channel_axis,
-    describe,
-    flatten,
-    has_images,
-    layout_size,
-    observation_layout,
-    stacked,
-)
+from td3.environments.observations import describe, observation_layout
 from td3.errors import RunStopped, UserError, first_line, nearest
+from td3.layout import Layout, Observation, channel_axis, flatten, has_images, layout_size, stacked
 
 # id contains, in small letters → (module that registers it, extra that installs it)
 SIMULATORS = {

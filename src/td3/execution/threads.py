@@ -10,9 +10,9 @@ import torch
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.replay import ReplayBuffer
-from td3.environments.observations import Layout, layout_size
 from td3.execution.cpu.learner import PlannedUpdates
 from td3.execution.products import update_products
+from td3.layout import Layout, layout_size
 from td3.machine import usable_cores
 from td3.training.metrics import Interval
 

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.text import Text
 
 from td3.config import Config, in_words
+from td3.signals import STOPPING
 from td3.training.metrics import Record
-from td3.training.signals import STOPPING
 
 RANKED = 8  # settings of a grid to show while it trains
 

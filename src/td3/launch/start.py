@@ -15,16 +15,16 @@ from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict, load_recipe
 from td3.config.checks import check
 from td3.environments.environment import Environment, Task, versioned
-from td3.environments.observations import has_images
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.integrations import tracker
 from td3.launch.progress import Display, displayed
+from td3.layout import has_images
 from td3.run import folder as runs
 from td3.run.files import CURVES, remove
 from td3.run.memory import check_disk, check_memory
+from td3.signals import StopRequest
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Record, Sink
-from td3.training.signals import StopRequest
 
 
 def train(

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig, EvaluationConfig
 from td3.environments.environment import Environment
-from td3.environments.observations import Observation
 from td3.errors import UserError
+from td3.layout import Observation
 from td3.seeding import Streams
 
 Act = Callable[[Observation], NDArray[np.float32]]

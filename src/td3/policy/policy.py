@@ -26,8 +26,8 @@ from td3.algorithm.stacked import Layers
 from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
 from td3.config.checks import check
 from td3.environments.environment import ActionBounds, Environment, Task
-from td3.environments.observations import Observation, flatten, has_images, in_words, layout_size
 from td3.errors import UserError, first_line, nearest
+from td3.layout import Observation, flatten, has_images, in_words, layout_size
 from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
 from td3.policy.pretrained import names, run_or_pretrained
 from td3.run.files import CURVES, digest, replace_file

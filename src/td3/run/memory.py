@@ -12,15 +12,8 @@ from td3.algorithm.images.frame_replay import (
 )
 from td3.algorithm.replay import row_width
 from td3.config import Config
-from td3.environments.observations import (
-    Layout,
-    channels_first,
-    has_images,
-    layout_size,
-    parts_of,
-    unstacked,
-)
 from td3.errors import UserError
+from td3.layout import Layout, channels_first, has_images, layout_size, parts_of, unstacked
 
 IMAGES_FILE = "replay.images"  # a ring that does not fit into memory
 SHARE = 0.9  # of what is free; the rest is for the simulators and the networks

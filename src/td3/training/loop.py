@@ -27,11 +27,11 @@ from td3.run.files import JsonLines
 from td3.run.folder import Run
 from td3.run.memory import IMAGES_FILE, by_observation, check_memory, in_words
 from td3.seeding import Stream, Streams, restore_stream, stream_state
+from td3.signals import StopRequest
 from td3.training.background_evaluation import Result, make_evaluations
 from td3.training.collector import Collector, Ended
 from td3.training.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.training.population import Population, erase, not_finite
-from td3.training.signals import StopRequest
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = (

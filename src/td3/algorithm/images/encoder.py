@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from td3.algorithm.stacked import Layers, Shape
-from td3.environments.observations import Layout, channel_axis, channels_first, parts_of, unstacked
+from td3.layout import Layout, channel_axis, channels_first, parts_of, unstacked
 from td3.seeding import Stream
 
 KERNEL = 3

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from td3.config import EnvironmentConfig
+from td3.environments.base import Arrays, Steps
 from td3.environments.environment import Environment
+from td3.environments.in_process import located, strayed_sentence
+from td3.environments.replayable import Slot
 from td3.environments.workers import shared_memory as exchange
 from td3.environments.workers.processes import Link, Reported, end_all, portable_spec, start_process
 from td3.environments.workers.shared_memory import Board, Order, shared_file
 from td3.errors import RunStopped
 from td3.seeding import Stream
-from td3.training.collector import Arrays, Slot, Steps, located, strayed_sentence
 
 
 class Workers:

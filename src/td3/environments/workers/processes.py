@@ -20,7 +20,7 @@ import gymnasium as gym
 from td3.environments.environment import SIMULATORS, Environment
 from td3.environments.workers.shared_memory import Channel
 from td3.errors import RunStopped, UserError, first_line
-from td3.training.signals import shielded
+from td3.signals import shielded
 
 CLOSE_SECONDS = 10.0
 GRACE_SECONDS = 5.0

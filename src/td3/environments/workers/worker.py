@@ -12,10 +12,11 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from td3.config import EnvironmentConfig
+from td3.environments.base import Arrays
 from td3.environments.environment import Environment
+from td3.environments.replayable import Slot
 from td3.environments.workers.processes import attend, failure, register_spec
 from td3.environments.workers.shared_memory import Board, Channel, Order
-from td3.training.collector import Arrays, Slot
 
 
 class RemoteSlot(Slot):

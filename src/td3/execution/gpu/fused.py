@@ -17,9 +17,9 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.stacked import Network
-from td3.environments.observations import Part, channel_axis, channels_first
 from td3.execution.gpu import triton_kernels as kernels
 from td3.execution.trace import optimizers_of
+from td3.layout import Part, channel_axis, channels_first
 
 PRECISION = "tf32"
 FEW = 8  # networks; with fewer the kernels must split a batch further to occupy the device
