@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_tools import StopAt, different, flags, tiny, train_in_pieces
+from support.run_tools import StopAt, different, flags, tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import RunStopped

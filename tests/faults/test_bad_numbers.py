@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from run_tools import tiny, train_in_pieces
+from support.run_tools import tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import EnvironmentConfig

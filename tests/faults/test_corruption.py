@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from run_tools import different, tiny, train_in_pieces
+from support.run_tools import different, tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import UserError

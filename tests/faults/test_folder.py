@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from run_tools import command, different, flags, tiny, train_in_pieces
+from support.run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.launch.start import resume, start, train

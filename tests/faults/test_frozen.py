@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from pretend import pretend_graphs
-from run_tools import different, tiny, train_in_pieces
+from support.pretend import pretend_graphs
+from support.run_tools import different, tiny, train_in_pieces
 
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
@@ -25,7 +25,7 @@ from td3.signals import StopRequest
 from td3.training.loop import Training
 
 PICTURES: dict[str, Any] = {
-    "environment": {"id": "find:Find-v0", "frame_stack": 2},
+    "environment": {"id": "support.find:Find-v0", "frame_stack": 2},
     "agent": {"channels": [4, 4], "features": 8, "random_shift": 1, "n_step": 2},
     "loop": {"steps": 400},
 }

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from pretend import pretend_graphs
-from run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
+from support.pretend import pretend_graphs
+from support.run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
 
 from td3.execution.gpu.learner import Captured
 from td3.launch.start import prepared
@@ -32,7 +32,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "walker, whose used object differs": WALKER,
     "ring never full": {"loop": {"replay_size": 10_000}},
     "pictures and numbers": {
-        "environment": {"id": "find:Find-v0", "frame_stack": 2, "count": 2},
+        "environment": {"id": "support.find:Find-v0", "frame_stack": 2, "count": 2},
         "agent": {"channels": [4, 4], "features": 8, "random_shift": 1, "n_step": 2},
         "seeds": 2,
     },

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_tools import StopAt, command, different, flags, tiny, train_in_pieces
+from support.run_tools import StopAt, command, different, flags, tiny, train_in_pieces
 
 from td3.config import Config
 from td3.launch.start import prepared

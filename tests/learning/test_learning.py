@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from find import best_return
+from support.find import best_return
 
 import td3
 from td3.environments.environment import Environment
@@ -66,7 +66,7 @@ def test_a_picture_and_a_number_are_seen_together(tmp_path: Path) -> None:
     Who sees only one of the two earns about -5; the best possible is -0.37 on average.
     """
     folder = td3.train(
-        {"id": "find:Find-v0", "frame_stack": 2},
+        {"id": "support.find:Find-v0", "frame_stack": 2},
         "quick",
         run=tmp_path / "run",
         steps=3_000,

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from reference import (
+from support.reference import (
     Array,
     Layers,
     ReferenceTD3,

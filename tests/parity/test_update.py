@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from reference import Layers, ReferenceTD3
+from support.reference import Layers, ReferenceTD3
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch

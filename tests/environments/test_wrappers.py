@@ -12,7 +12,7 @@ from td3.config.checks import check
 from td3.environments.environment import Environment
 from td3.errors import UserError
 
-FIND = "find:Find-v0"
+FIND = "support.find:Find-v0"
 
 
 def made(env_id: str, **settings: Any) -> Environment:

@@ -15,8 +15,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-import worker_tasks
-from orphans import end_with
+from support import worker_tasks
+from support.orphans import end_with
 
 from td3.algorithm.agent import TD3
 from td3.config import Config, from_dict
@@ -28,7 +28,7 @@ from td3.training import background_evaluation as evaluations
 from td3.training.background_evaluation import Background, InLoop, make_evaluations
 from td3.training.evaluator import play
 
-TASK = "worker_tasks:Counting-v0"
+TASK = "support.worker_tasks:Counting-v0"
 
 
 def config_of(task: str = "Pendulum-v1", seeds: int = 1, **tables: Any) -> Config:
@@ -193,7 +193,7 @@ def test_who_never_evaluates_starts_no_process() -> None:
 ORPHANS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from test_evaluations import TASK, agents, background, config_of
+from test_background_evaluation import TASK, agents, background, config_of
 import time
 config = config_of(TASK, 2, environment={"kwargs": {"trouble": "stuck"}})
 with background(config, agents(config)) as evaluations:

@@ -1,7 +1,6 @@
 """Step 1 for stacks, images and n-step returns, against an oracle that keeps everything."""
 
 import copy
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
+from support.frame_oracle import ACTION, SPACE, Oracle
 
 from td3.algorithm.images import frame_replay as frames
 from td3.algorithm.images.frame_replay import FrameReplay, on_disk, shifted
@@ -17,68 +17,6 @@ from td3.algorithm.transitions import Transitions
 from td3.environments.observations import observation_layout
 from td3.errors import UserError
 from td3.layout import layout_size, stacked
-
-IMAGE = spaces.Box(0, 255, (12, 11), np.uint8)
-SPACE = spaces.Dict(a=spaces.Box(-9, 9, (2,)), b=IMAGE, c=spaces.Box(-9, 9, (1,)))
-ACTION = 1
-
-
-@dataclass
-class Life:
-    """One environment's episodes: every observation, as a flat vector."""
-
-    rng: np.random.Generator
-    stack: int
-    observations: list[NDArray[np.float32]] = field(default_factory=list)
-    episode: int = 0
-
-    def observe(self) -> None:
-        pixels = int(np.prod(IMAGE.shape))
-        flat = self.rng.normal(size=2 + pixels + 1).astype(np.float32)
-        flat[2:-1] = self.rng.integers(0, 256, pixels)
-        self.observations.append(flat)
-
-    def state(self) -> NDArray[np.float32]:
-        """As Gymnasium pads it: the first one again."""
-        wanted = range(len(self.observations) - self.stack, len(self.observations))
-        return np.concatenate([self.observations[max(0, i)] for i in wanted])
-
-
-@dataclass
-class Oracle:
-    """Everything that ever happened, to look up what a sample must be."""
-
-    stack: int
-    environments: int
-    agents: int = 1
-    ending: float = 0.2
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        self.rng = np.random.default_rng(self.seed)
-        self.lives = [Life(self.rng, self.stack) for _ in range(self.agents * self.environments)]
-        self.happened: list[list[dict[str, Any]]] = [[] for _ in range(self.agents)]
-        for life in self.lives:
-            life.observe()
-
-    def step(self) -> Transitions:
-        rows, begins = [], []
-        for index, life in enumerate(self.lives):
-            begins.append(len(life.observations) == 1)
-            state = life.state()
-            life.observe()
-            action, reward = self.rng.uniform(-1, 1), self.rng.normal()
-            terminated, truncated = self.rng.random(2) < self.ending / 2
-            rows.append(np.concatenate([state, life.state(), [action, reward, terminated]]))
-            entry = {"row": rows[-1].astype(np.float32), "life": (index, life.episode)}
-            self.happened[index // self.environments].append(entry)
-            if terminated or truncated:
-                life.observations.clear()
-                life.episode += 1
-                life.observe()
-        owners = np.repeat(np.arange(self.agents), self.environments)
-        table = np.array(rows, dtype=np.float32)
-        return Transitions(owners, np.arange(len(rows)), table, np.array(begins))
 
 
 def made(oracle: Oracle, capacity: int, **more: Any) -> tuple[FrameReplay, int]:

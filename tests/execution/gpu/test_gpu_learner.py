@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from learners import ACTION, STATE, assert_same, config, live, parts, taken
-from pretend import Event, pretend_graphs
+from support.learners import ACTION, STATE, assert_same, config, live, parts, taken
+from support.pretend import Event, pretend_graphs
 
 from td3.config import Config
 from td3.execution.gpu.learner import Captured

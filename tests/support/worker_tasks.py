@@ -50,4 +50,4 @@ class Counting(gym.Env[Any, Any]):
         return observation, float(action[0]), ended and self.mark % 2 == 0, ended, {}
 
 
-gym.register("Counting-v0", entry_point="worker_tasks:Counting")
+gym.register("Counting-v0", entry_point="support.worker_tasks:Counting")

@@ -392,7 +392,7 @@ def test_extras_are_read_from_the_package(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_images_are_judged_as_images() -> None:
-    found = doctor.diagnose(EnvironmentConfig("find:Find-v0", frame_stack=2), steps=50)
+    found = doctor.diagnose(EnvironmentConfig("support.find:Find-v0", frame_stack=2), steps=50)
     checks = {check.name: check for check in found.environment}
     assert checks["observations"].message == (
         "2 stacked observations of an image 16 × 16 and 1 number, seen through convolutions"
@@ -419,7 +419,7 @@ def test_images_are_judged_as_images() -> None:
         ),
         (EnvironmentConfig("Pendulum-v1", {"g": 5.0}), "--environment.kwargs g 5.0"),
         (EnvironmentConfig("CarRacing-v3"), "--recipe pixels"),
-        (EnvironmentConfig("find:Find-v0"), "--recipe pixels --environment.resize 0"),
+        (EnvironmentConfig("support.find:Find-v0"), "--recipe pixels --environment.resize 0"),
     ],
     ids=lambda given: getattr(given, "id", ""),
 )

@@ -423,7 +423,7 @@ def test_a_simulator_that_leaves_python_stops_the_run_in_order() -> None:
     [
         ("Pendulum", "Pendulum-v1"),
         ("Pendulum-v1", "Pendulum-v1"),
-        ("find:Find", "find:Find-v0"),
+        ("support.find:Find", "support.find:Find-v0"),
         ("dm_control/cheetah-run", "dm_control/cheetah-run-v0"),
         ("NoSuch", "NoSuch"),
         ("no_such_module:Task", "no_such_module:Task"),

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from agents import ACTION, BATCH, copied, make_agent, make_batch, make_buffer
+from support.agents import ACTION, BATCH, copied, make_agent, make_batch, make_buffer
 from torch import Tensor
 
 from td3.algorithm.agent import TD3

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from td3.execution import captured, captured_frames, sending, traffic
+from td3.execution.gpu import image_learner, learner, random_upload, transfers
 
 
 class Stream:
@@ -100,15 +100,15 @@ def pretend_graphs(
     def pageable(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype)
 
-    for module in (captured, captured_frames, traffic):
+    for module in (learner, image_learner, transfers):
         monkeypatch.setattr(module, "Graph", capture)
 
     def across(target: torch.Tensor, source: torch.Tensor) -> None:
         device.current.ask(partial(target.copy_, source))
 
-    for module in (captured_frames, traffic, sending):
+    for module in (image_learner, transfers, random_upload):
         monkeypatch.setattr(module, "pinned", pageable)
-    for module in (captured_frames, sending):
+    for module in (image_learner, random_upload):
         monkeypatch.setattr(module, "across", across)
     monkeypatch.setattr(torch.cuda, "Event", lambda: Event(device))
     monkeypatch.setattr(torch.cuda, "Stream", device.stream)

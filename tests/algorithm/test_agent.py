@@ -12,7 +12,17 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from agents import ACTION, BATCH, HIDDEN, STATE, copied, make_agent, make_batch, make_buffer, same
+from support.agents import (
+    ACTION,
+    BATCH,
+    HIDDEN,
+    STATE,
+    copied,
+    make_agent,
+    make_batch,
+    make_buffer,
+    same,
+)
 
 import td3
 from td3.algorithm.agent import TD3
@@ -385,7 +395,9 @@ def test_diagnostics_are_one_number_per_agent() -> None:
 def test_fifteen_steps_are_marked_in_order() -> None:
     marks: list[int] = []
     for name in ("replay", "networks", "agent"):
-        source = (Path(td3.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+        source = (Path(td3.__file__).parent / "algorithm" / f"{name}.py").read_text(
+            encoding="utf-8"
+        )
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             if token.type in (tokenize.COMMENT, tokenize.STRING):
                 marks += [int(number) for number in re.findall(r"\bStep (\d+):", token.string)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from pretend import pretend_graphs
-from test_frames import ACTION, SPACE, Oracle
+from support.frame_oracle import ACTION, SPACE, Oracle
+from support.pretend import pretend_graphs
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay

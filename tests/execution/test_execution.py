@@ -204,7 +204,7 @@ def test_images_are_measured_as_they_are(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(threads, "fastest_threads_for_images", measured)
     agent = {"hidden_sizes": [8], "batch_size": 4, "channels": [2, 2], "features": 5}
     loop = {"steps": 12, "random_steps": 6, "replay_size": 100}
-    task = {"id": "find:Find-v0", "frame_stack": 2}
+    task = {"id": "support.find:Find-v0", "frame_stack": 2}
     settings = {"agent": agent, "loop": loop, "device": "cpu", "seeds": 2}
     train(task, "quick", run=tmp_path / "run", **settings)
     single = {"dict": {"picture": {"image": [16, 16]}, "position": {"box": [1]}}}

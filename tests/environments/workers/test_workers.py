@@ -17,8 +17,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import worker_tasks
-from orphans import end_with
+from support import worker_tasks
+from support.orphans import end_with
 
 from td3.config import Config, EnvironmentConfig, from_dict
 from td3.environments import backend as arrangement
@@ -32,7 +32,7 @@ from td3.errors import RunStopped, UserError
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.training.collector import Collector
 
-TASK = "worker_tasks:Counting-v0"
+TASK = "support.worker_tasks:Counting-v0"
 NEVER = 10**9
 
 
@@ -273,7 +273,7 @@ import sys, numpy as np
 from td3.config import EnvironmentConfig
 from td3.seeding import Streams
 from td3.environments.workers.pool import Workers
-config = EnvironmentConfig("worker_tasks:Counting-v0", {"trouble": sys.argv[1], "at": 1})
+config = EnvironmentConfig("support.worker_tasks:Counting-v0", {"trouble": sys.argv[1], "at": 1})
 workers = Workers(config, [Streams.from_seed(k).env for k in range(2)], 10, 2)
 print(*[link.process.pid for link in workers.links], flush=True)
 workers.step(np.zeros((2, 1), np.float32), 1)
@@ -291,7 +291,7 @@ def test_workers_end_with_a_killed_parent(trouble: str) -> None:
 
 
 def test_a_task_registered_by_name_is_known_to_workers() -> None:
-    gym.register("Elsewhere-v0", entry_point="worker_tasks:Counting", kwargs={"at": 9})
+    gym.register("Elsewhere-v0", entry_point="support.worker_tasks:Counting", kwargs={"at": 9})
     with both(EnvironmentConfig("Elsewhere-v0"), count=2) as pair:
         walk(pair, 1, 20)
 
@@ -308,7 +308,7 @@ def test_a_task_that_only_this_process_has_stays_here() -> None:
     config = EnvironmentConfig("Here-v0", count=4)
     with pytest.raises(UserError, match="Here-v0 was registered with an object that only this"):
         Workers(config, streams(2), NEVER, 2)
-    gym.register("Odd-v0", entry_point="worker_tasks:Counting", kwargs={"at": np.int64(3)})
+    gym.register("Odd-v0", entry_point="support.worker_tasks:Counting", kwargs={"at": np.int64(3)})
     with pytest.raises(UserError, match="Odd-v0 was registered with an object"):
         Workers(EnvironmentConfig("Odd-v0"), streams(2), NEVER, 2)
     assert arrangement.step_seconds(Config(config)) == 0

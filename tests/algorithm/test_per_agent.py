@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from agents import copied, make_agent, make_batch, same
+from support.agents import copied, make_agent, make_batch, same
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from learners import assert_same, config, live, parts
+from support.learners import assert_same, config, live, parts
 
 from td3.config import Config
 from td3.execution import Planned

@@ -7,19 +7,9 @@ import pytest
 from gymnasium import spaces
 
 from td3.environments.environment import Task
-from td3.environments.observations import (
-    channel_axis,
-    flatten,
-    flattened_images,
-    has_images,
-    in_words,
-    layout_bounds,
-    layout_size,
-    observation_layout,
-    parts_of,
-    stacked,
-)  # fmt: skip
+from td3.environments.observations import flattened_images, layout_bounds, observation_layout
 from td3.errors import RunStopped, UserError
+from td3.layout import channel_axis, flatten, has_images, in_words, layout_size, parts_of, stacked
 
 BOX = spaces.Box(-1, 1, (2,))
 COLOUR = spaces.Box(0, 255, (12, 10, 3), np.uint8)
