@@ -17,14 +17,28 @@ from td3.seeding import Streams, as_seeds, restore_stream, stream_state
 
 PACKAGE = Path(td3.__file__).parent
 FORBIDDEN_MODULES = {
-    "pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve",
-}  # fmt: skip
+    "pickle",
+    "_pickle",
+    "cPickle",
+    "dill",
+    "cloudpickle",
+    "joblib",
+    "marshal",
+    "shelve",
+}
 FORBIDDEN_NAMES = {"eval", "exec"}
 FORBIDDEN_MEMBERS = {
-    ("torch", "load"), ("yaml", "load"), ("yaml", "unsafe_load"), ("yaml", "full_load"),
-    ("builtins", "eval"), ("builtins", "exec"), ("np", "load"), ("numpy", "load"),
-    ("jit", "load"), ("hub", "load"),
-}  # fmt: skip
+    ("torch", "load"),
+    ("yaml", "load"),
+    ("yaml", "unsafe_load"),
+    ("yaml", "full_load"),
+    ("builtins", "eval"),
+    ("builtins", "exec"),
+    ("np", "load"),
+    ("numpy", "load"),
+    ("jit", "load"),
+    ("hub", "load"),
+}
 
 
 def forbidden(source: str) -> list[str]:
@@ -115,9 +129,20 @@ def loaded_after(*statements: str) -> set[str]:
 
 
 EXTRAS = {
-    "matplotlib", "imageio", "imageio_ffmpeg", "pygame", "mujoco", "Box2D", "dm_control", "shimmy",
-    "pybullet", "pybullet_envs_gymnasium", "tensorboard", "wandb", "envpool",
-}  # fmt: skip
+    "matplotlib",
+    "imageio",
+    "imageio_ffmpeg",
+    "pygame",
+    "mujoco",
+    "Box2D",
+    "dm_control",
+    "shimmy",
+    "pybullet",
+    "pybullet_envs_gymnasium",
+    "tensorboard",
+    "wandb",
+    "envpool",
+}
 
 
 def test_importing_td3_or_its_command_loads_neither_torch_nor_an_extra() -> None:

@@ -44,9 +44,15 @@ def test_the_lines_of_the_walk_throughs_run() -> None:
     assert actions.shape == (4, ACTION)
     assert rewards.shape == dones.shape == (4, 1)
     agent.train(
-        buffer, 2, batch_size=4, discount=0.99, tau=0.005,
-        policy_noise=0.2, noise_clip=0.5, policy_freq=2,
-    )  # fmt: skip
+        buffer,
+        2,
+        batch_size=4,
+        discount=0.99,
+        tau=0.005,
+        policy_noise=0.2,
+        noise_clip=0.5,
+        policy_freq=2,
+    )
     s, a = torch.as_tensor(states), torch.as_tensor(actions)
     assert agent.critic.Q1(s, a).shape == (4, 1)
     assert agent.actor(s).shape == agent.actor_target(s).shape == (4, ACTION)
@@ -112,9 +118,12 @@ def test_several_agents_select_a_row_each() -> None:
 
 
 TINY: dict[str, Any] = {
-    "recipe": "quick", "steps": 20, "loop": {"random_steps": 10}, "evaluation": {"episodes": 1},
+    "recipe": "quick",
+    "steps": 20,
+    "loop": {"random_steps": 10},
+    "evaluation": {"episodes": 1},
     "agent": {"hidden_sizes": [8], "batch_size": 4},
-}  # fmt: skip
+}
 
 
 def test_training_and_loading_a_policy_take_one_line_each(tmp_path: Path) -> None:

@@ -119,11 +119,21 @@ def test_update_reports_named_figures_and_the_machine(capsys: pytest.CaptureFixt
     report = measure(capsys, "update", "--agents", "2", "--state-dim", "5", "--action-dim", "3")
     assert report["benchmark"] == "update"
     assert report.keys() >= PLACE
-    assert report["settings"].items() >= {
-        "agents": 2, "state_dim": 5, "action_dim": 3, "rounds": 2, "recipe": "quick",
-        "device": "cpu", "threads": 1, "hidden_sizes": [64, 64], "batch_size": 128,
-        "execution": "auto",
-    }.items()  # fmt: skip
+    assert (
+        report["settings"].items()
+        >= {
+            "agents": 2,
+            "state_dim": 5,
+            "action_dim": 3,
+            "rounds": 2,
+            "recipe": "quick",
+            "device": "cpu",
+            "threads": 1,
+            "hidden_sizes": [64, 64],
+            "batch_size": 128,
+            "execution": "auto",
+        }.items()
+    )
     assert set(report["figures"]) == {
         "updates_per_second",
         "agent_updates_per_second",
@@ -229,8 +239,13 @@ def test_environments_are_measured_here_and_in_workers(
     assert set(report) == {"benchmark", "settings", "figures"} | PLACE
     assert report["settings"]["workers"] == {"1": 1, "3": 2}
     assert list(report["figures"]) == [
-        "own_1", "workers_1", "own_over_workers_1", "own_3", "workers_3", "own_over_workers_3",
-    ]  # fmt: skip
+        "own_1",
+        "workers_1",
+        "own_over_workers_1",
+        "own_3",
+        "workers_3",
+        "own_over_workers_3",
+    ]
     for figure in report["figures"].values():
         assert set(figure) == FIGURE
         assert len(figure["values"]) == 2

@@ -68,21 +68,40 @@ def plan_in(folder: Path, **changes: Any) -> Plan:
     recipe = folder / "tiny.toml"
     recipe.write_text(RECIPE)
     asked: dict[str, Any] = {
-        "tasks": ("InvertedPendulum-v5", "Pendulum-v1"), "recipe": str(recipe), "seeds": 2,
-        "steps": 200, "evaluation_every": 50, "checkpoint_every": 50, "device": "cpu",
-        "runs": folder / "runs", "results": folder / "results" / "paper",
-    }  # fmt: skip
+        "tasks": ("InvertedPendulum-v5", "Pendulum-v1"),
+        "recipe": str(recipe),
+        "seeds": 2,
+        "steps": 200,
+        "evaluation_every": 50,
+        "checkpoint_every": 50,
+        "device": "cpu",
+        "runs": folder / "runs",
+        "results": folder / "results" / "paper",
+    }
     return planned(**asked | changes)
 
 
 def flags(plan: Plan) -> list[str]:
     """The command that asks for this plan."""
     words = [
-        *plan.tasks, "--recipe", plan.recipe, "--seeds", plan.config.seeds, "--steps",
-        plan.config.loop.steps, "--evaluation.every", plan.config.evaluation.every,
-        "--checkpoint.every", plan.config.checkpoint.every, "--device", plan.config.device,
-        "--runs", plan.runs, "--results", plan.results,
-    ]  # fmt: skip
+        *plan.tasks,
+        "--recipe",
+        plan.recipe,
+        "--seeds",
+        plan.config.seeds,
+        "--steps",
+        plan.config.loop.steps,
+        "--evaluation.every",
+        plan.config.evaluation.every,
+        "--checkpoint.every",
+        plan.config.checkpoint.every,
+        "--device",
+        plan.config.device,
+        "--runs",
+        plan.runs,
+        "--results",
+        plan.results,
+    ]
     return ["bench", "paper", *map(str, words)]
 
 
@@ -217,17 +236,20 @@ def test_stopped_and_killed_it_goes_on_to_the_same_curves(tmp_path: Path) -> Non
     """By a Ctrl-C, which is passed on; by a kill of the first process: then its child saves."""
     (tmp_path / "pieces").mkdir()
     longer: dict[str, Any] = {
-        "tasks": ("Pendulum-v1",), "steps": 20_000, "evaluation_every": 10_000,
+        "tasks": ("Pendulum-v1",),
+        "steps": 20_000,
+        "evaluation_every": 10_000,
         "checkpoint_every": 1000,
-    }  # fmt: skip
+    }
     whole, plan = plan_in(tmp_path, **longer), plan_in(tmp_path / "pieces", **longer)
     assert train_tasks(whole).finished == ["Pendulum-v1"]
     run = plan.run_of("Pendulum-v1")
     for number, after in ((signal.SIGINT, 1000), (signal.SIGKILL, 5000)):
         child = subprocess.Popen(
             [sys.executable, "-m", "td3", *flags(plan)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         wait_until(lambda after=after: last_step(run) >= after)
         child.send_signal(number)
         assert child.wait() == {signal.SIGINT: 130, signal.SIGKILL: -9}[number]
@@ -598,7 +620,7 @@ def test_time_between_a_stop_and_a_resume_does_not_count_and_time_beside_counts_
         ],
         "Hopper-v5": [(50, "start"), (70, "finish")],
         "Swimmer-v5": [(1010, "start"), (1050, "finish")],
-    }  # fmt: skip
+    }
     for task, events in tasks.items():
         pretended(tmp_path / "paper", task, [[0.0, 1.0], [0.0, 2.0]])
         lines = [{"time": time, "event": event, "step": 0} for time, event in events]

@@ -144,8 +144,11 @@ def test_the_better_thread_count_is_each_ones_own() -> None:
 
 def test_everyone_is_first_once() -> None:
     assert [rotated([1, 2, 3], turn) for turn in range(4)] == [
-        [1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2, 3],
-    ]  # fmt: skip
+        [1, 2, 3],
+        [2, 3, 1],
+        [3, 1, 2],
+        [1, 2, 3],
+    ]
     assert rotated([], 3) == []
 
 

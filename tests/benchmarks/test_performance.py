@@ -64,15 +64,20 @@ def results(tmp_path: Path) -> Path:
     }
     (folder / "peers-gpu.json").write_text(
         stored(
-            "peers", settings={"threads": [1]}, contestants=contestants,
+            "peers",
+            settings={"threads": [1]},
+            contestants=contestants,
             figures={"td3_over_other_better": figure(3)},
         )
-    )  # fmt: skip
+    )
     points = [
-        {"size": 1, "figures": {"updates_per_second": figure(50)}
-            | {"products_microseconds_per_agent_update": figure(9)}},
+        {
+            "size": 1,
+            "figures": {"updates_per_second": figure(50)}
+            | {"products_microseconds_per_agent_update": figure(9)},
+        },
         {"size": 2, "left_out": "would take about 99 s"},
-    ]  # fmt: skip
+    ]
     (folder / "scaling-gpu.json").write_text(stored("scaling", axes={"agents": points}))
     (folder / "workers-gpu.json").write_text(
         stored("workers", figures={"steps_per_second": figure(4321)})

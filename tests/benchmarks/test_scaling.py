@@ -37,8 +37,11 @@ def config() -> Config:
 
 def test_the_axes_double() -> None:
     assert {name: (axis.sizes[0], axis.sizes[-1]) for name, axis in AXES.items()} == {
-        "agents": (1, 256), "batch": (64, 4096), "width": (64, 1024), "environments": (1, 32),
-    }  # fmt: skip
+        "agents": (1, 256),
+        "batch": (64, 4096),
+        "width": (64, 1024),
+        "environments": (1, 32),
+    }
     for axis in AXES.values():
         assert [b / a for a, b in zip(axis.sizes, axis.sizes[1:], strict=False)] == [2] * (
             len(axis.sizes) - 1
@@ -91,8 +94,11 @@ def test_what_is_too_large_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling.time, "perf_counter", lambda: next(clock))
     points = bench_scaling(config(), ["agents"], TINY, longest=50).axes["agents"]
     assert [point.left_out for point in points] == [
-        "", "The replay ring needs 9 GB", "would take about 60 s", "would take about 120 s",
-    ]  # fmt: skip
+        "",
+        "The replay ring needs 9 GB",
+        "would take about 60 s",
+        "would take about 120 s",
+    ]
     assert points[1].as_dict() == {"size": 2, "left_out": "The replay ring needs 9 GB"}
 
 

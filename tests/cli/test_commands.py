@@ -18,10 +18,26 @@ from td3.policy.video import film
 from td3.report.intervals import over_seeds
 
 SMALL = [
-    "--recipe", "quick", "--steps", "400", "--loop.random-steps", "200", "--loop.log-every", "100",
-    "--evaluation.every", "200", "--evaluation.episodes", "2", "--checkpoint.every", "200",
-    "--agent.hidden-sizes", "16", "16", "--seeds", "2",
-]  # fmt: skip
+    "--recipe",
+    "quick",
+    "--steps",
+    "400",
+    "--loop.random-steps",
+    "200",
+    "--loop.log-every",
+    "100",
+    "--evaluation.every",
+    "200",
+    "--evaluation.episodes",
+    "2",
+    "--checkpoint.every",
+    "200",
+    "--agent.hidden-sizes",
+    "16",
+    "16",
+    "--seeds",
+    "2",
+]
 
 
 def td3(
@@ -30,8 +46,11 @@ def td3(
     """Run the command as a user would; the exit code is checked, a traceback never accepted."""
     done = subprocess.run(
         [sys.executable, "-m", "td3", *map(str, words)],
-        capture_output=True, text=True, check=False, cwd=cwd,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -46,15 +65,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_train_leaves_a_complete_run_folder(run: Path) -> None:
     for part in (
-        "config.toml", "metrics.jsonl", "events.jsonl", "checkpoints/000000400/manifest.json",
-        "policy/agent-0.safetensors", "policy/agent-1.safetensors",
-    ):  # fmt: skip
+        "config.toml",
+        "metrics.jsonl",
+        "events.jsonl",
+        "checkpoints/000000400/manifest.json",
+        "policy/agent-0.safetensors",
+        "policy/agent-1.safetensors",
+    ):
         assert (run / part).is_file(), part
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     evaluations = [r for r in records if r["kind"] == "evaluation"]
     assert [(r["step"], r["agent"]) for r in evaluations] == [
-        (0, 0), (0, 1), (200, 0), (200, 1), (400, 0), (400, 1),
-    ]  # fmt: skip
+        (0, 0),
+        (0, 1),
+        (200, 0),
+        (200, 1),
+        (400, 0),
+        (400, 1),
+    ]
     training = [r for r in records if r["kind"] == "train"]
     assert [r["step"] for r in training if r["agent"] == 1] == [100, 200, 300, 400]
     assert training[-1]["updates"] == 200
@@ -122,8 +150,10 @@ def test_help_is_shown_where_not_every_sign_can_be() -> None:
     environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(
         [sys.executable, "-m", "td3", "train", "--help"],
-        env=environment, capture_output=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"--environment.workers" in done.stdout
 
@@ -183,8 +213,11 @@ def test_weights_and_biases_offline(tmp_path: Path) -> None:
     words = ["train", *SMALL, "--run", str(tmp_path / "run"), "--track", "wandb", "--quiet"]
     done = subprocess.run(
         [sys.executable, "-m", "td3", *words],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     (log,) = (tmp_path / "run/wandb").glob("offline-run-*/*.wandb")
     assert log.stat().st_size > 1000
@@ -343,7 +376,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "many episodes": (["evaluate", "runs/none", "--episodes", "10000000000000"], "1 to 1,000,000"),
     "episodes": (["evaluate", "runs/none", "--episodes", "0"], "--episodes must be 1 to 1,000,000"),
     "kwargs": (["train", "Pendulum-v1", "--environment.kwargs", "gg", "3"], "Cannot make Pendulum"),
-}  # fmt: skip
+}
 
 
 def test_whole_numbers_may_be_written_as_people_write_them() -> None:

@@ -25,9 +25,13 @@ def seen(words: list[str], until: str = "", then: int = 0) -> tuple[str, int]:
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     environment.pop("NO_COLOR", None)
     process = subprocess.Popen(
-        [sys.executable, "-m", "td3", *words], stdin=theirs, stdout=theirs, stderr=theirs,
-        env=environment, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "td3", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+    )
     os.close(theirs)
     text = b""
     while True:
@@ -55,9 +59,19 @@ def test_a_mistake_is_one_sentence_in_colour_too() -> None:
 
 
 SMALL = [
-    "train", "Pendulum-v1", "--recipe", "quick", "--agent.hidden-sizes", "8", "--threads", "1",
-    "--loop.random-steps", "100", "--evaluation.episodes", "1",
-]  # fmt: skip
+    "train",
+    "Pendulum-v1",
+    "--recipe",
+    "quick",
+    "--agent.hidden-sizes",
+    "8",
+    "--threads",
+    "1",
+    "--loop.random-steps",
+    "100",
+    "--evaluation.episodes",
+    "1",
+]
 
 
 def test_the_bar_is_full_when_a_run_ends(tmp_path: Path) -> None:

@@ -67,17 +67,35 @@ def test_a_wrong_table_is_named(tables: dict[str, object], message: str) -> None
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("agent.batch_size", 0), ("agent.policy_freq", 0), ("agent.actor_learning_rate", 0.0),
-        ("agent.critic_learning_rate", float("nan")), ("agent.discount", 1.5), ("agent.tau", -0.1),
-        ("agent.policy_noise", -1.0), ("agent.noise_clip", float("inf")),
-        ("agent.hidden_sizes", []), ("agent.hidden_sizes", [0]), ("environment.count", 0),
-        ("environment.reward_scale", 0.0), ("loop.steps", 0), ("loop.replay_size", 0),
-        ("loop.random_steps", -1), ("loop.exploration_noise", -0.1), ("loop.log_every", 0),
-        ("loop.updates_per_step", 0), ("evaluation.every", 0), ("evaluation.episodes", 0),
-        ("evaluation.max_steps", 0), ("checkpoint.every", 0), ("seeds", 0), ("seed", -1),
-        ("threads", -1), ("device", "tpu"), ("environment.id", ""),
+        ("agent.batch_size", 0),
+        ("agent.policy_freq", 0),
+        ("agent.actor_learning_rate", 0.0),
+        ("agent.critic_learning_rate", float("nan")),
+        ("agent.discount", 1.5),
+        ("agent.tau", -0.1),
+        ("agent.policy_noise", -1.0),
+        ("agent.noise_clip", float("inf")),
+        ("agent.hidden_sizes", []),
+        ("agent.hidden_sizes", [0]),
+        ("environment.count", 0),
+        ("environment.reward_scale", 0.0),
+        ("loop.steps", 0),
+        ("loop.replay_size", 0),
+        ("loop.random_steps", -1),
+        ("loop.exploration_noise", -0.1),
+        ("loop.log_every", 0),
+        ("loop.updates_per_step", 0),
+        ("evaluation.every", 0),
+        ("evaluation.episodes", 0),
+        ("evaluation.max_steps", 0),
+        ("checkpoint.every", 0),
+        ("seeds", 0),
+        ("seed", -1),
+        ("threads", -1),
+        ("device", "tpu"),
+        ("environment.id", ""),
     ],
-)  # fmt: skip
+)
 def test_a_value_out_of_range_is_named(key: str, value: object) -> None:
     table, _, name = key.rpartition(".")
     tables: dict[str, object] = {"environment": {"id": "Pendulum-v1"}}
@@ -147,8 +165,12 @@ def test_members_are_combinations_times_seeds() -> None:
     assert config.agent_seeds == [5, 6] * 6
     found = [config.member(agent) for agent in range(12)]
     assert [(m.agent.discount, m.agent.tau, m.seed) for m in found[:5]] == [
-        (0.9, 0.1, 5), (0.9, 0.1, 6), (0.9, 0.2, 5), (0.9, 0.2, 6), (0.8, 0.1, 5),
-    ]  # fmt: skip
+        (0.9, 0.1, 5),
+        (0.9, 0.1, 6),
+        (0.9, 0.2, 5),
+        (0.9, 0.2, 6),
+        (0.8, 0.1, 5),
+    ]
     assert len({(m.agent.discount, m.agent.tau, m.seed) for m in found}) == 12
     assert all((m.agents, m.grid) == (1, {}) for m in found)
     # The order of the table's lines, which TOML does not promise, does not change who is who.

@@ -213,9 +213,19 @@ def test_a_sound_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     checks = diagnose(Sound, monkeypatch, max_episode_steps=100)
     assert {check.status for check in checks.values()} == {"ok"}
     assert list(checks) == [
-        "actions", "observations", "stepping", "action bounds", "time limit", "repeatable",
-        "reset", "speed", "scales", "constants", "reward", "episodes",
-    ]  # fmt: skip
+        "actions",
+        "observations",
+        "stepping",
+        "action bounds",
+        "time limit",
+        "repeatable",
+        "reset",
+        "speed",
+        "scales",
+        "constants",
+        "reward",
+        "episodes",
+    ]
     assert "100 steps" in checks["time limit"].message
 
 
@@ -266,8 +276,9 @@ def test_advice_beside_images_is_none_that_training_refuses(
 ) -> None:
     scales = diagnose(PictureAndBadlyScaled, monkeypatch)["scales"]
     assert (scales.status, scales.advice) == (
-        "warning", "Bring them to like sizes in the environment.",
-    )  # fmt: skip
+        "warning",
+        "Bring them to like sizes in the environment.",
+    )
 
 
 def test_where_stepping_fails_nothing_is_said_of_the_bounds(

@@ -71,9 +71,20 @@ def test_results_are_written_when_the_next_evaluation_is_due(tmp_path: Path) -> 
     train_in_pieces(tiny(), tmp_path / "run", [])
     order = [(record["kind"][0], record["step"]) for record in records(tmp_path / "run")]
     assert order == [
-        ("t", 70), ("t", 140), ("e", 0), ("t", 210), ("t", 280), ("e", 150), ("t", 350),
-        ("t", 420), ("e", 300), ("t", 490), ("t", 560), ("e", 450), ("e", 600),
-    ]  # fmt: skip
+        ("t", 70),
+        ("t", 140),
+        ("e", 0),
+        ("t", 210),
+        ("t", 280),
+        ("e", 150),
+        ("t", 350),
+        ("t", 420),
+        ("e", 300),
+        ("t", 490),
+        ("t", 560),
+        ("e", 450),
+        ("e", 600),
+    ]
 
 
 @pytest.mark.usefixtures("background")
@@ -159,8 +170,10 @@ def test_a_finished_run_has_nothing_under_way(tmp_path: Path) -> None:
     assert checkpoint.facts["evaluating"] is None
     assert not any(name.startswith("evaluation/") for name in checkpoint.tensors)
     assert [r["step"] for r in records(tmp_path / "run") if r["kind"] == "evaluation"] == [
-        0, 150, 220,
-    ]  # fmt: skip
+        0,
+        150,
+        220,
+    ]
 
 
 def test_a_run_may_move_from_the_background_into_the_loop(
@@ -235,8 +248,10 @@ def begun(*words: str) -> "subprocess.Popen[bytes]":
     """A command with evaluations in the background, in a process group of its own."""
     return subprocess.Popen(
         [sys.executable, "-c", ELSEWHERE, *words, "--quiet"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def wait_for_checkpoint(folder: Path, process: "subprocess.Popen[bytes]") -> None:
@@ -249,9 +264,11 @@ def wait_for_checkpoint(folder: Path, process: "subprocess.Popen[bytes]") -> Non
 
 def test_kill_nine_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny(
-        environment={"id": "HalfCheetah-v5"}, loop={"steps": 1500}, checkpoint={"every": 20},
+        environment={"id": "HalfCheetah-v5"},
+        loop={"steps": 1500},
+        checkpoint={"every": 20},
         seeds=3,
-    )  # fmt: skip
+    )
     with monkeypatch.context() as patched:
         patched.setattr(evaluations, "in_background", lambda device: True)
         train_in_pieces(config, tmp_path / "whole", [])

@@ -77,8 +77,9 @@ def test_a_bad_number_is_caught_at_its_step(
 def test_divergence_stops_within_one_logging_interval(tmp_path: Path) -> None:
     config = tiny(
         agent={"critic_learning_rate": 1e30, "actor_learning_rate": 1e30},
-        checkpoint={"every": 10}, loop={"log_every": 50, "random_steps": 40},
-    )  # fmt: skip
+        checkpoint={"every": 10},
+        loop={"log_every": 50, "random_steps": 40},
+    )
     with pytest.raises(RunStopped, match=r"diverged|no longer finite") as caught:
         start(config, tmp_path / "run")
     assert str(caught.value).endswith("is saved."), "resumed it would diverge again"

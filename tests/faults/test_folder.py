@@ -165,12 +165,15 @@ def test_ctrl_c_reaches_workers_of_a_vector_in_order(tmp_path: Path) -> None:
     """A terminal sends Ctrl-C to the whole process group."""
     config = tiny(
         environment={"vectorization": "async", "count": 2},
-        loop={"steps": 50_000}, checkpoint={"every": 100_000},
-    )  # fmt: skip
+        loop={"steps": 50_000},
+        checkpoint={"every": 100_000},
+    )
     process = subprocess.Popen(
         command("train", *flags(config), "--run", str(tmp_path / "run"), "--quiet"),
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     events = tmp_path / "run" / "events.jsonl"
     deadline = time.monotonic() + 60
     while not (events.exists() and "progress" in events.read_text()):
@@ -208,8 +211,12 @@ def test_a_tracker_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
     environment = {**os.environ, "WANDB_MODE": "online", "WANDB_API_KEY": "", "HOME": str(tmp_path)}
     done = subprocess.run(
         command("train", *flags(tiny()), "--run", str(tmp_path / "run"), "--track", "wandb"),
-        env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 2, done.stderr
     assert "--track wandb could not start" in done.stderr
     assert "Traceback" not in done.stderr

@@ -42,9 +42,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "loop": {"steps": 400},
     },
     "stacked numbers, three steps ahead": {
-        "environment": {"frame_stack": 3}, "agent": {"n_step": 3}, "loop": {"replay_size": 90},
+        "environment": {"frame_stack": 3},
+        "agent": {"n_step": 3},
+        "loop": {"replay_size": 90},
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -61,12 +63,16 @@ def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("variant", "precision"),
     [
-        ("pendulum", "tf32"), ("four agents", "tf32"), ("after each episode", "tf32"),
-        ("three environments", "tf32"), ("normalised, rewards scaled", "tf32"),
-        ("pictures and numbers", "tf32"), ("pendulum from pixels", "tf32"),
+        ("pendulum", "tf32"),
+        ("four agents", "tf32"),
+        ("after each episode", "tf32"),
+        ("three environments", "tf32"),
+        ("normalised, rewards scaled", "tf32"),
+        ("pictures and numbers", "tf32"),
+        ("pendulum from pixels", "tf32"),
         ("pendulum from pixels", "bf16"),
     ],
-)  # fmt: skip
+)
 def test_a_run_in_pieces_on_a_gpu_equals_a_run_in_one(
     variant: str, precision: str, tmp_path: Path
 ) -> None:
@@ -209,8 +215,10 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     blocked.write_text("not a folder")
     done = subprocess.run(
         command("train", *flags(tiny()), "--run", str(blocked / "run")),
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("td3: Cannot write to")
     assert done.stderr.count("\n") == 1
@@ -239,10 +247,14 @@ def wait_for_event(folder: Path, event: str, process: subprocess.Popen[bytes]) -
 @pytest.mark.parametrize(
     "variant",
     [
-        "pendulum", "four agents", "after each episode", "three environments",
-        "normalised, rewards scaled", "ring never full",
+        "pendulum",
+        "four agents",
+        "after each episode",
+        "three environments",
+        "normalised, rewards scaled",
+        "ring never full",
     ],
-)  # fmt: skip
+)
 def test_the_learner_for_a_gpu_comes_to_the_same_numbers_whole_and_in_pieces(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,12 +19,12 @@ WORKERS = {"vectorization": "workers", "workers": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
     "three environments": {"environment": {"count": 3}},
     "cheetah, five agents": {
-        "environment": {"id": "HalfCheetah-v5"}, "seeds": 5, "loop": {"steps": 400}
+        "environment": {"id": "HalfCheetah-v5"},
+        "seeds": 5,
+        "loop": {"steps": 400},
     },
-    "walker, whose used object differs": {
-        "environment": {"id": "BipedalWalker-v3"}, "seeds": 2
-    },
-}  # fmt: skip
+    "walker, whose used object differs": {"environment": {"id": "BipedalWalker-v3"}, "seeds": 2},
+}
 
 
 def arranged(config: Config, vectorization: str) -> Config:
@@ -55,13 +55,16 @@ def test_a_run_may_change_between_arrangements(variant: str, tmp_path: Path) -> 
 def begun(folder: Path, **environment: Any) -> "subprocess.Popen[bytes]":
     """A long run in a process group of its own, once it trains."""
     config = tiny(
-        environment=environment, loop={"steps": 500_000, "log_every": 20},
+        environment=environment,
+        loop={"steps": 500_000, "log_every": 20},
         evaluation={"every": 100_000},
-    )  # fmt: skip
+    )
     process = subprocess.Popen(
         command("train", *flags(config), "--run", str(folder), "--quiet"),
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     limit = time.monotonic() + 60
     while not list((folder / "checkpoints").glob("[0-9]*")):
         assert time.monotonic() < limit

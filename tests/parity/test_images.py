@@ -39,10 +39,16 @@ def trained(make: Callable[..., Learner], agents: int, device: str, numbers: str
     dtype = torch.float64 if numbers == "double" else torch.float32
     own: dict[str, Any] = {"seed": config.agent_seeds, "device": device, "dtype": dtype}
     agent = TD3(
-        layout_size(layout), ACTION, hidden_sizes=config.agent.hidden_sizes, layout=layout,
-        channels=config.agent.channels, features=config.agent.features,
-        actor_learning_rate=3e-4, critic_learning_rate=3e-4, **own,
-    )  # fmt: skip
+        layout_size(layout),
+        ACTION,
+        hidden_sizes=config.agent.hidden_sizes,
+        layout=layout,
+        channels=config.agent.channels,
+        features=config.agent.features,
+        actor_learning_rate=3e-4,
+        critic_learning_rate=3e-4,
+        **own,
+    )
     if numbers == "bf16":
         assert agent.encoder is not None
         for encoder in (agent.encoder, agent.encoder_target):
@@ -64,9 +70,15 @@ def distance(found: TD3, agents: int) -> float:
     seeds = list(range(agents))
     layout = stacked(observation_layout(SPACE, "none"), 2)
     before = TD3(
-        layout_size(layout), ACTION, hidden_sizes=AGENT["hidden_sizes"], layout=layout,  # type: ignore[arg-type]
-        channels=AGENT["channels"], features=AGENT["features"], seed=seeds, dtype=torch.float64,  # type: ignore[arg-type]
-    ).tensors()  # fmt: skip
+        layout_size(layout),
+        ACTION,
+        hidden_sizes=AGENT["hidden_sizes"],
+        layout=layout,  # type: ignore[arg-type]
+        channels=AGENT["channels"],
+        features=AGENT["features"],
+        seed=seeds,
+        dtype=torch.float64,  # type: ignore[arg-type]
+    ).tensors()
     names = [name for name in after if "layer" in name and "optimizer" not in name]
     way = sum(float((after[n] - before[n]).square().sum()) for n in names)
     mine = found.tensors()

@@ -59,9 +59,15 @@ def marks(mode: str) -> list[pytest.MarkDecorator]:
 def trained(seeds: tuple[int, ...], device: str, dtype: torch.dtype, make: Make) -> Learner:
     config = from_dict({**SETTINGS, "seeds": len(seeds), "seed": seeds[0]})
     agent = TD3(
-        STATE, ACTION, hidden_sizes=config.agent.hidden_sizes, seed=seeds, device=device,
-        dtype=dtype, actor_learning_rate=3e-4, critic_learning_rate=3e-4,
-    )  # fmt: skip
+        STATE,
+        ACTION,
+        hidden_sizes=config.agent.hidden_sizes,
+        seed=seeds,
+        device=device,
+        dtype=dtype,
+        actor_learning_rate=3e-4,
+        critic_learning_rate=3e-4,
+    )
     replay = ReplayBuffer(RING, seed=seeds, device=device, dtype=dtype)
     replay.allocate(STATE, ACTION)
     assert replay.rows is not None
@@ -158,13 +164,13 @@ def test_the_kernel_that_samples_picks_the_same_rows(
 
     generator = torch.Generator("cuda").manual_seed(0)
     rings = torch.randn(agents + 1, capacity, 42, device="cuda", generator=generator)
-    uniform = torch.rand(
-        2, agents, 32, batch, dtype=DOUBLE, device="cuda", generator=generator
-    )  # fmt: skip
+    uniform = torch.rand(2, agents, 32, batch, dtype=DOUBLE, device="cuda", generator=generator)
     sizes = torch.randint(1, capacity + 1, (agents, 1), device="cuda", generator=generator)
     given = {
-        "uniform": uniform, "sizes": sizes, "position": torch.tensor([position], device="cuda"),
-    }  # fmt: skip
+        "uniform": uniform,
+        "sizes": sizes,
+        "position": torch.tensor([position], device="cuda"),
+    }
     picked, ring = torch.zeros(agents * batch, 42, device="cuda"), rings[1:]  # as a member's is
     pick(ring, given, picked)
     places = (uniform[position // 32, :, position % 32] * sizes).long()

@@ -48,11 +48,15 @@ def test_a_seed_trains_the_same_alone_and_among_others(update: str, tmp_path: Pa
 
 
 GRID = {
-    "agent.actor_learning_rate": [3e-4, 1e-3], "agent.critic_learning_rate": [3e-4, 1e-3],
-    "agent.discount": [0.9, 0.99], "agent.tau": [0.005, 0.1], "agent.policy_noise": [0.1, 2.0],
-    "agent.noise_clip": [0.5, 0.02], "loop.exploration_noise": [0.1, 0.3],
+    "agent.actor_learning_rate": [3e-4, 1e-3],
+    "agent.critic_learning_rate": [3e-4, 1e-3],
+    "agent.discount": [0.9, 0.99],
+    "agent.tau": [0.005, 0.1],
+    "agent.policy_noise": [0.1, 2.0],
+    "agent.noise_clip": [0.5, 0.02],
+    "loop.exploration_noise": [0.1, 0.3],
     "environment.reward_scale": [0.5, 1.0],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("key", sorted(GRID))
@@ -73,9 +77,10 @@ def test_a_member_of_a_grid_is_the_run_with_its_settings(
     assert_same(alone, together, 3)
     # Exactly the same draws, whatever rounding does to what is made of them.
     streams = {
-        name.partition(".")[0]: stream for name, stream in together.moving_streams().items()
+        name.partition(".")[0]: stream
+        for name, stream in together.moving_streams().items()
         if name.endswith(".3")
-    }  # fmt: skip
+    }
     for name, stream in alone.moving_streams().items():
         assert stream_state(stream) == stream_state(streams[name.partition(".")[0]])
     # And its own value, not the other one's.

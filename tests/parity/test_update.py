@@ -62,9 +62,15 @@ def largest_difference(agent: TD3, member: int, reference: ReferenceTD3) -> floa
 def test_update_equals_the_reference(updates: int, agents: int) -> None:
     max_action = np.array([0.5, 1.0, 2.0])
     agent = TD3(
-        STATE, ACTION, max_action, hidden_sizes=(16, 12), actor_learning_rate=1e-3,
-        critic_learning_rate=2e-3, seed=range(agents), dtype=torch.float64,
-    )  # fmt: skip
+        STATE,
+        ACTION,
+        max_action,
+        hidden_sizes=(16, 12),
+        actor_learning_rate=1e-3,
+        critic_learning_rate=2e-3,
+        seed=range(agents),
+        dtype=torch.float64,
+    )
     references = [reference_of(agent, member, max_action) for member in range(agents)]
     rng = np.random.default_rng(1)
     for _ in range(updates):
@@ -83,9 +89,15 @@ def test_update_equals_the_reference(updates: int, agents: int) -> None:
 
 def test_adam_moments_equal_the_reference() -> None:
     agent = TD3(
-        STATE, ACTION, 1.0, hidden_sizes=(16, 12), actor_learning_rate=1e-3,
-        critic_learning_rate=2e-3, seed=0, dtype=torch.float64,
-    )  # fmt: skip
+        STATE,
+        ACTION,
+        1.0,
+        hidden_sizes=(16, 12),
+        actor_learning_rate=1e-3,
+        critic_learning_rate=2e-3,
+        seed=0,
+        dtype=torch.float64,
+    )
     reference = reference_of(agent, 0, np.ones(ACTION))
     rng = np.random.default_rng(2)
     for _ in range(50):

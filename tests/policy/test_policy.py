@@ -61,9 +61,15 @@ def test_what_it_computes_is_what_the_agent_computes(
     rng, actions = np.random.default_rng(0), spaces.Box(-1, 1, (3,))
     task = Task.of("none", space, actions, stack)
     agent = td3.TD3(
-        task.state_dim, 3, hidden_sizes=(40, 30), seed=[1, 2], layout=task.layout, channels=(4, 5),
-        features=6, normalize_observations=normalize,
-    )  # fmt: skip
+        task.state_dim,
+        3,
+        hidden_sizes=(40, 30),
+        seed=[1, 2],
+        layout=task.layout,
+        channels=(4, 5),
+        features=6,
+        normalize_observations=normalize,
+    )
     states = rng.integers(0, 256, (50, task.state_dim)).astype(np.float32)
     if agent.normalizer:
         for state in states:

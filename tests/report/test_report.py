@@ -300,8 +300,11 @@ def test_of_one_seed_no_interval_is_told(tmp_path: Path) -> None:
     run = read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0], 0)))
     group = report.table([run])[0]
     assert (group["last"], group["last_low"], group["last_high"], group["last_std"]) == (
-        3, None, None, None,
-    )  # fmt: skip
+        3,
+        None,
+        None,
+        None,
+    )
     (curve,) = report.summary_json([run])["curves"]
     assert (curve["mean"], curve["low"], curve["high"]) == ([1.0, 3.0], None, None)
     assert report.interval_text(group, "last") == "3"
@@ -420,8 +423,9 @@ def test_who_stepped_the_environments_makes_no_other_curve(tmp_path: Path) -> No
     (curve,) = curves(found[:2])
     assert (curve.label, len(curve.lines)) == ("paper", 2)
     assert [(own.label, len(own.lines)) for own in curves(found)] == [
-        ("paper, vectorization auto", 2), ("paper, vectorization envpool", 1),
-    ]  # fmt: skip
+        ("paper, vectorization auto", 2),
+        ("paper, vectorization envpool", 1),
+    ]
 
 
 def test_a_seed_in_several_runs_is_said_to_count_once(tmp_path: Path, capsys: Any) -> None:

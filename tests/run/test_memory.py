@@ -18,9 +18,12 @@ GIGABYTE = 10**9
 def config(device: str) -> Config:
     """Ten rings of a million HalfCheetah transitions: 1.68 GB."""
     return dataclasses.replace(
-        Config(), environment=EnvironmentConfig("HalfCheetah-v5"), seeds=10, device=device,
+        Config(),
+        environment=EnvironmentConfig("HalfCheetah-v5"),
+        seeds=10,
+        device=device,
         loop=LoopConfig(replay_size=1_000_000),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -39,12 +42,14 @@ def free(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
         ("cuda", 100.0, "cuda", "10 × 1,000,000 transitions, 1.7 GB of GPU memory"),
         ("cuda:1", 1.9, "cuda:1", "10 × 1,000,000 transitions, 1.7 GB of GPU memory"),
         (
-            "cuda", 1.5, "cpu",
+            "cuda",
+            1.5,
+            "cpu",
             "10 × 1,000,000 transitions, 1.7 GB, in host memory, which is slower: "
             "the GPU has 1.5 GB free",
         ),
     ],
-)  # fmt: skip
+)
 def test_rings_go_where_they_fit(
     free: dict[str, float], device: str, gpu: float, place: str, words: str
 ) -> None:

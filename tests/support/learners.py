@@ -21,8 +21,9 @@ STATE, ACTION, RING, CPU = 5, 2, 50, torch.device("cpu")
 
 def config(agents: int = 3, **tables: Any) -> Config:
     small: dict[str, Any] = {
-        "agent": {"hidden_sizes": [16, 16], "batch_size": 8}, "environment": {"id": "none"},
-    }  # fmt: skip
+        "agent": {"hidden_sizes": [16, 16], "batch_size": 8},
+        "environment": {"id": "none"},
+    }
     for name, table in tables.items():
         small[name] = {**small.get(name, {}), **table}
     return from_dict({**small, "seeds": agents})
@@ -34,11 +35,15 @@ def parts(
     seeds = settings.agent_seeds
     population = Population(settings, CPU)
     agent = TD3(
-        STATE, ACTION, hidden_sizes=settings.agent.hidden_sizes, seed=seeds, dtype=dtype,
+        STATE,
+        ACTION,
+        hidden_sizes=settings.agent.hidden_sizes,
+        seed=seeds,
+        dtype=dtype,
         actor_learning_rate=population.number("agent.actor_learning_rate"),
         critic_learning_rate=population.number("agent.critic_learning_rate"),
         normalize_observations=settings.environment.normalize_observations,
-    )  # fmt: skip
+    )
     ring = ReplayBuffer(RING, seed=seeds, dtype=dtype)
     return agent, ring, Interval(len(seeds), CPU), population
 
@@ -50,9 +55,12 @@ def taken(owners: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32]) 
 
 
 def live(
-    learners: tuple[Learner, Learner], steps: int, per_agent: int, seed: int = 0,
+    learners: tuple[Learner, Learner],
+    steps: int,
+    per_agent: int,
+    seed: int = 0,
     off: float = 0.0,
-) -> None:  # fmt: skip
+) -> None:
     """Act, learn and store: the ring fills and wraps, blocks of draws end within."""
     agents = learners[0].agent.agents
     owners = np.repeat(np.arange(agents), per_agent)

@@ -86,8 +86,15 @@ def test_lines_can_be_taken_back_to_a_length(tmp_path: Path) -> None:
 
 
 def test_trackers_get_numbers_by_kind_and_seed() -> None:
-    record = {"kind": "evaluation", "step": 5, "agent": 0, "seed": 2, "mean_return": 1.5,
-              "best": True, "returns": [1.0]}  # fmt: skip
+    record = {
+        "kind": "evaluation",
+        "step": 5,
+        "agent": 0,
+        "seed": 2,
+        "mean_return": 1.5,
+        "best": True,
+        "returns": [1.0],
+    }
     assert scalars(record) == {"evaluation/mean_return/seed-2": 1.5}
     own = {"settings": {"agent.tau": 0.1, "agent.discount": 0.9}}
     assert scalars(record | own) == {"evaluation/mean_return/tau-0.1/discount-0.9/seed-2": 1.5}

@@ -96,9 +96,11 @@ class ReplayBuffer:
             if part.shape[1] != width:
                 raise ValueError(f"{name} has {part.shape[1]} numbers per agent instead of {width}")
         self.add_rows(
-            np.arange(self.agents), np.hstack([state, next_state, action, reward, done]),
-            state.shape[1], action.shape[1],
-        )  # fmt: skip
+            np.arange(self.agents),
+            np.hstack([state, next_state, action, reward, done]),
+            state.shape[1],
+            action.shape[1],
+        )
 
     def store(self, transitions: Transitions, state_dim: int, action_dim: int) -> None:
         """Put transitions into the rings of their owners."""

@@ -49,21 +49,34 @@ def bench_images(
         raise UserError("The ring of images does not fit into memory; use a smaller recipe.")
     population = Population(config, device)
     agent = TD3(
-        *sizes, hidden_sizes=config.agent.hidden_sizes, seed=config.agent_seeds, layout=layout,
-        channels=config.agent.channels, features=config.agent.features, device=device,
+        *sizes,
+        hidden_sizes=config.agent.hidden_sizes,
+        seed=config.agent_seeds,
+        layout=layout,
+        channels=config.agent.channels,
+        features=config.agent.features,
+        device=device,
         actor_learning_rate=config.agent.actor_learning_rate,
         critic_learning_rate=config.agent.critic_learning_rate,
-    )  # fmt: skip
+    )
     ring = FrameReplay(
-        config.loop.replay_size, layout, n_step=config.agent.n_step,
-        discount=config.agent.discount, random_shift=config.agent.random_shift,
-        seed=config.agent_seeds, device=place,
-    )  # fmt: skip
+        config.loop.replay_size,
+        layout,
+        n_step=config.agent.n_step,
+        discount=config.agent.discount,
+        random_shift=config.agent.random_shift,
+        seed=config.agent_seeds,
+        device=place,
+    )
     fill(ring, *sizes)
     learner = make_learner(
-        agent, ring, Interval(config.agents, device), population, config.execution,
+        agent,
+        ring,
+        Interval(config.agents, device),
+        population,
+        config.execution,
         config.precision,
-    )  # fmt: skip
+    )
 
     works = (sampler(learner, ring, config.agent.batch_size), learner.learn)
     repeats = [repeats_for(work, config.agent.policy_freq, rounds, device) for work in works]
@@ -86,10 +99,16 @@ def bench_images(
     }
     stack, single = unstacked(layout)
     image = {"image": single["image"], "frame_stack": stack}
-    described = describe(config, device, rounds) | image | {
-        "channels": list(config.agent.channels), "features": config.agent.features,
-        "state_dim": sizes[0], "action_dim": action_dim,
-    }  # fmt: skip
+    described = (
+        describe(config, device, rounds)
+        | image
+        | {
+            "channels": list(config.agent.channels),
+            "features": config.agent.features,
+            "state_dim": sizes[0],
+            "action_dim": action_dim,
+        }
+    )
     return Benchmark("images", described, figures, circumstances)
 
 

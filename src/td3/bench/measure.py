@@ -106,9 +106,13 @@ def bench_update(
     place = check_memory(config, state_dim, action_dim)
     agent, ring = filled_agent(config, state_dim, action_dim, place)
     learner = make_learner(
-        agent, ring, Interval(config.agents, device), Population(config, device), config.execution,
+        agent,
+        ring,
+        Interval(config.agents, device),
+        Population(config, device),
+        config.execution,
         config.precision,
-    )  # fmt: skip
+    )
     settings = config.agent
     products = update_products(
         state_dim, action_dim, settings.hidden_sizes, settings.batch_size, config.agents
@@ -157,11 +161,14 @@ def filled_agent(
 ) -> tuple[TD3, ReplayBuffer]:
     """An agent, and a ring full of made-up transitions: 1 in 100 terminal, actions in range."""
     agent = TD3(
-        state_dim, action_dim, hidden_sizes=config.agent.hidden_sizes,
+        state_dim,
+        action_dim,
+        hidden_sizes=config.agent.hidden_sizes,
         actor_learning_rate=config.agent.actor_learning_rate,
         critic_learning_rate=config.agent.critic_learning_rate,
-        seed=config.agent_seeds, device=config.device,
-    )  # fmt: skip
+        seed=config.agent_seeds,
+        device=config.device,
+    )
     ring = ReplayBuffer(config.loop.replay_size, seed=config.agent_seeds, device=place)
     ring.allocate(state_dim, action_dim)
     assert ring.rows is not None

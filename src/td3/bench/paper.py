@@ -35,17 +35,28 @@ from td3.run.folder import folder_name, read_config
 from td3.signals import StopRequest
 
 TASKS = (
-    "HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Reacher-v5", "InvertedPendulum-v5",
+    "HalfCheetah-v5",
+    "Hopper-v5",
+    "Walker2d-v5",
+    "Ant-v5",
+    "Reacher-v5",
+    "InvertedPendulum-v5",
     "InvertedDoublePendulum-v5",
-)  # fmt: skip
+)
 BEYOND = ("Humanoid-v5", "Swimmer-v5")  # which others report
 TEST_EPISODES, TEST_SEED = 100, 2_000_000  # other ones than td3 evaluate plays
 CHOICE_EPISODES, CHOICE_SEED = 20, 3_000_000  # to choose among the seeds
 EVALUATION_EVERY = 20_000  # unless a tenth of all steps is less
 POLL_SECONDS = 0.5
 # Where and by whom a run is computed; each machine finds its own.
-NOT_ASKED = ("device", "threads", "environment.id", "environment.vectorization",
-             "environment.workers", "recipe")  # fmt: skip
+NOT_ASKED = (
+    "device",
+    "threads",
+    "environment.id",
+    "environment.vectorization",
+    "environment.workers",
+    "recipe",
+)
 # What a run needs again to go on, but its results do not depend on.
 NOT_KEPT = ("checkpoint.every", "loop.log_every", "environment.patience", "track")
 TRAIN_ONE = """
@@ -126,18 +137,27 @@ class Plan:
             return ["resume", str(self.run_of(task)), *device, "--quiet"]
         config = self.config
         asked = {
-            "recipe": self.recipe, "seeds": config.seeds, "run": self.run_of(task),
-            "loop.steps": config.loop.steps, "evaluation.every": config.evaluation.every,
+            "recipe": self.recipe,
+            "seeds": config.seeds,
+            "run": self.run_of(task),
+            "loop.steps": config.loop.steps,
+            "evaluation.every": config.evaluation.every,
             "checkpoint.every": config.checkpoint.every,
-        }  # fmt: skip
+        }
         flags = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
         return ["train", task, *flags, *device, "--quiet"]
 
 
 def planned(
-    tasks: Sequence[str], recipe: str, seeds: int, steps: int, evaluation_every: int | None,
-    checkpoint_every: int, device: str, **more: Any,
-) -> Plan:  # fmt: skip
+    tasks: Sequence[str],
+    recipe: str,
+    seeds: int,
+    steps: int,
+    evaluation_every: int | None,
+    checkpoint_every: int,
+    device: str,
+    **more: Any,
+) -> Plan:
     """A plan for a recipe with some of its numbers changed."""
     config = load_recipe(recipe)
     if evaluation_every is None:
@@ -230,9 +250,12 @@ def begin(plan: Plan, task: str, cores: set[int]) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-c", TRAIN_ONE]
     with log_of(plan, task).open("ab") as log:
         process = subprocess.Popen(
-            [*command, *plan.command(task)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            [*command, *plan.command(task)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
             start_new_session=True,
-        )  # fmt: skip
+        )
     if cores:
         os.sched_setaffinity(process.pid, cores)
     return process
@@ -314,10 +337,13 @@ def earnings(policy: Policy) -> dict[str, Any]:
     returns = returns_of(policy, TEST_SEED, TEST_EPISODES)
     low, high = mean_interval(returns)
     return {
-        "episodes": TEST_EPISODES, "seed": TEST_SEED, "mean_return": float(returns.mean()),
-        "std_return": float(returns.std()), "mean_return_low": float(low),
+        "episodes": TEST_EPISODES,
+        "seed": TEST_SEED,
+        "mean_return": float(returns.mean()),
+        "std_return": float(returns.std()),
+        "mean_return_low": float(low),
         "mean_return_high": float(high),
-    }  # fmt: skip
+    }
 
 
 def returns_of(policy: Policy, seed: int, episodes: int) -> NDArray[np.float64]:

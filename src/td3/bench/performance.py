@@ -104,9 +104,12 @@ def throughput(reports: dict[str, Report]) -> str:
 
 def update(reports: dict[str, Report]) -> str:
     keys = (
-        "agent_updates_per_second", "milliseconds_per_update", "products_milliseconds_per_update",
-        "update_over_products", "update_gigaflop_per_second",
-    )  # fmt: skip
+        "agent_updates_per_second",
+        "milliseconds_per_update",
+        "products_milliseconds_per_update",
+        "update_over_products",
+        "update_gigaflop_per_second",
+    )
     rows = [
         [f"`{name}`", place(report), sizes(report)]
         + [spread(report["figures"][key]) for key in keys]
@@ -162,10 +165,14 @@ def environments(reports: dict[str, Report]) -> str:
     for name, report in reports.items():
         figures, workers = report["figures"], report["settings"]["workers"]
         rows = [
-            [size, *(spread(figures[f"{what}_{size}"]) for what in ("own", "workers")), str(count),
-             spread(figures[f"own_over_workers_{size}"])]
+            [
+                size,
+                *(spread(figures[f"{what}_{size}"]) for what in ("own", "workers")),
+                str(count),
+                spread(figures[f"own_over_workers_{size}"]),
+            ]
             for size, count in workers.items()
-        ]  # fmt: skip
+        ]
         header = ["environments", "a step of all in one process, µs", "in workers, µs", "workers"]
         parts += [
             f"{place(report)}; {report['settings']['environment']}, {length(report)} (`{name}`):",

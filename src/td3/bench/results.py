@@ -138,14 +138,20 @@ def made(
     """The page; `others` are the tasks again, beside what Tianshou published."""
     elsewhere = ["## Beside another implementation", others_table(outcomes, others), OTHERS]
     settings = [
-        "## With the paper's own settings", "![Learning curves](media/original.png)",
-        returns_table(originals), ORIGINAL, settings_table(outcomes, originals), ORIGINAL_BESIDE,
+        "## With the paper's own settings",
+        "![Learning curves](media/original.png)",
+        returns_table(originals),
+        ORIGINAL,
+        settings_table(outcomes, originals),
+        ORIGINAL_BESIDE,
         comparison(originals),
-    ]  # fmt: skip
+    ]
     course = [
-        "## The course's tasks", "![Learning curves](media/walkers.png)", walkers_table(walkers),
+        "## The course's tasks",
+        "![Learning curves](media/walkers.png)",
+        walkers_table(walkers),
         WALKED,
-    ]  # fmt: skip
+    ]
     return "\n\n".join(
         [
             "![Learning curves](media/results.png)",
@@ -179,9 +185,15 @@ def made_in_short(outcomes: Sequence[Outcome]) -> str:
 
 def returns_table(outcomes: Sequence[Outcome]) -> str:
     header = [
-        "task", "seeds", "best mean over time", "authors' best", "last ten evaluations",
-        "95 % interval", "authors' last ten", "interquartile mean",
-    ]  # fmt: skip
+        "task",
+        "seeds",
+        "best mean over time",
+        "authors' best",
+        "last ten evaluations",
+        "95 % interval",
+        "authors' last ten",
+        "interquartile mean",
+    ]
     return table(header, [returns_row(outcome) for outcome in outcomes])
 
 
@@ -196,8 +208,13 @@ def others_table(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> str:
         further = difference(theirs, authors.best.moments) if authors else ""
         figures = [plus_minus(ours), plus_minus(theirs)]
         rows.append([other.task, *figures, difference(ours, theirs), further])
-    header = ["task", "best mean over time", "Tianshou's", "difference",
-              "Tianshou's less the authors'"]  # fmt: skip
+    header = [
+        "task",
+        "best mean over time",
+        "Tianshou's",
+        "difference",
+        "Tianshou's less the authors'",
+    ]
     return table(header, rows)
 
 
@@ -229,9 +246,17 @@ def settings_table(outcomes: Sequence[Outcome], originals: Sequence[Outcome]) ->
 
 def walkers_table(walkers: Sequence[Outcome]) -> str:
     header = [
-        "task", "recipe", "seeds", "steps", "best mean over time", "last ten evaluations",
-        "95 % interval", "last evaluation", "Stable-Baselines3's", "difference",
-    ]  # fmt: skip
+        "task",
+        "recipe",
+        "seeds",
+        "steps",
+        "best mean over time",
+        "last ten evaluations",
+        "95 % interval",
+        "last evaluation",
+        "Stable-Baselines3's",
+        "difference",
+    ]
     rows = []
     for walker in walkers:
         row, theirs, final = returns_row(walker), walker.published, Moments.of(walker.final)
@@ -291,9 +316,12 @@ def comparison(outcomes: Sequence[Outcome]) -> str:
     if alike and len(shared) > 1:  # where seeds differ in number, some tasks would weigh more
         rows.append(["**together**", "", *beside(shared)])
     header = [
-        "task", "difference", "probability of improvement", "score, mean",
+        "task",
+        "difference",
+        "probability of improvement",
+        "score, mean",
         "score, interquartile mean",
-    ]  # fmt: skip
+    ]
     return table(header, rows)
 
 
@@ -326,18 +354,25 @@ def circumstances(outcomes: Sequence[Outcome]) -> str:
         on_gpu = str(settings.get("device", "cpu")).startswith("cuda")
         machine = settings.get("machine.gpu" if on_gpu else "machine.processor", "")
         names = ("python", "torch", "gymnasium", "mujoco", "pybullet")
-        versions = [f"{name} {settings[f'versions.{name}']}" for name in names
-                    if f"versions.{name}" in settings]  # fmt: skip
+        versions = [
+            f"{name} {settings[f'versions.{name}']}"
+            for name in names
+            if f"versions.{name}" in settings
+        ]
         every, episodes = settings.get("evaluation.every"), settings.get("evaluation.episodes")
         commit = str(settings.get("versions.commit", ""))
         rows.append(
             [
-                f"`{run.name}`", run.recipe, f"{outcome.curve.steps[-1]:,}",
-                f"every {whole(every)}, {whole(episodes)} episodes", took(run),
-                f"{machine}, {settings.get('machine.cores', '?')} cores", ", ".join(versions),
+                f"`{run.name}`",
+                run.recipe,
+                f"{outcome.curve.steps[-1]:,}",
+                f"every {whole(every)}, {whole(episodes)} episodes",
+                took(run),
+                f"{machine}, {settings.get('machine.cores', '?')} cores",
+                ", ".join(versions),
                 commit[:10] + (", with changes" if commit.endswith("+") else ""),
             ]
-        )  # fmt: skip
+        )
     header = ["run", "recipe", "steps", "evaluated", "took", "where", "versions", "commit"]
     return table(header, rows)
 

@@ -98,8 +98,11 @@ class Arguments:
     seconds: float = 1.0
     """Length of each measurement."""
     axes: tuple[Literal["agents", "batch", "width", "environments"], ...] = (
-        "agents", "batch", "width", "environments",
-    )  # fmt: skip
+        "agents",
+        "batch",
+        "width",
+        "environments",
+    )
     """What grows, for scaling."""
     coarse: bool = False
     """Only every second size, for scaling: on a GPU each is compiled first."""

@@ -94,9 +94,12 @@ def shown(plan: "Plan") -> Iterator[Callable[["Progress"], None]]:
 
     console, steps = Console(stderr=True, highlight=False), plan.config.loop.steps
     columns = (
-        TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(),
-        TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description:<40}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     said = time.monotonic()
     with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
         known = {task: bars.add_task(task, total=steps, start=False) for task in plan.tasks}

@@ -36,8 +36,10 @@ def whole_number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] 
 def optional_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     """What may be left out is shown as what it takes, not as a choice of it and None."""
     kinds: dict[Any, tuple[str, Callable[[str], Any]]] = {
-        int | None: ("INT", whole_number), Path | None: ("PATH", Path), str | None: ("STR", str),
-    }  # fmt: skip
+        int | None: ("INT", whole_number),
+        Path | None: ("PATH", Path),
+        str | None: ("STR", str),
+    }
     if info.type not in kinds:
         return None
     metavar, read_one = kinds[info.type]

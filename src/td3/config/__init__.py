@@ -202,9 +202,15 @@ class Config:
 # What a grid may vary: settings that are numbers in the update or on an agent's own data, so that
 # agents which differ in them still train in one batched product.
 VARIABLE = (
-    "agent.actor_learning_rate", "agent.critic_learning_rate", "agent.discount", "agent.tau",
-    "agent.policy_noise", "agent.noise_clip", "loop.exploration_noise", "environment.reward_scale",
-)  # fmt: skip
+    "agent.actor_learning_rate",
+    "agent.critic_learning_rate",
+    "agent.discount",
+    "agent.tau",
+    "agent.policy_noise",
+    "agent.noise_clip",
+    "loop.exploration_noise",
+    "environment.reward_scale",
+)
 
 
 # What Gymnasium's wrappers do for us; they wrap one environment, not a vector of them.
@@ -213,19 +219,32 @@ WRAPPERS = ("pixels", "resize", "grey", "frame_stack", "action_repeat")
 
 # What other implementations call these settings.
 ELSEWHERE = {
-    "gamma": "agent.discount", "lr": "agent.actor_learning_rate",
-    "learning_rate": "agent.actor_learning_rate", "actor_lr": "agent.actor_learning_rate",
-    "critic_lr": "agent.critic_learning_rate", "policy_delay": "agent.policy_freq",
-    "policy_frequency": "agent.policy_freq", "target_policy_noise": "agent.policy_noise",
-    "target_noise_clip": "agent.noise_clip", "max_timesteps": "loop.steps",
-    "total_timesteps": "loop.steps", "start_timesteps": "loop.random_steps",
-    "learning_starts": "loop.random_steps", "expl_noise": "loop.exploration_noise",
-    "buffer_size": "loop.replay_size", "eval_freq": "evaluation.every",
-    "eval_episodes": "evaluation.episodes", "envs": "environment.count",
-    "num_envs": "environment.count", "env": "environment.id", "env_id": "environment.id",
-    "env_name": "environment.id", "environment": "environment.id",
-    "environment_id": "environment.id", "cuda": "device",
-}  # fmt: skip
+    "gamma": "agent.discount",
+    "lr": "agent.actor_learning_rate",
+    "learning_rate": "agent.actor_learning_rate",
+    "actor_lr": "agent.actor_learning_rate",
+    "critic_lr": "agent.critic_learning_rate",
+    "policy_delay": "agent.policy_freq",
+    "policy_frequency": "agent.policy_freq",
+    "target_policy_noise": "agent.policy_noise",
+    "target_noise_clip": "agent.noise_clip",
+    "max_timesteps": "loop.steps",
+    "total_timesteps": "loop.steps",
+    "start_timesteps": "loop.random_steps",
+    "learning_starts": "loop.random_steps",
+    "expl_noise": "loop.exploration_noise",
+    "buffer_size": "loop.replay_size",
+    "eval_freq": "evaluation.every",
+    "eval_episodes": "evaluation.episodes",
+    "envs": "environment.count",
+    "num_envs": "environment.count",
+    "env": "environment.id",
+    "env_id": "environment.id",
+    "env_name": "environment.id",
+    "environment": "environment.id",
+    "environment_id": "environment.id",
+    "cuda": "device",
+}
 
 
 def varied(config: Config, settings: Mapping[str, float]) -> Config:

@@ -148,9 +148,10 @@ def options_for(config: EnvironmentConfig, task: Task | None) -> str:
         return ""
     own = usual(task.layout).environment
     asked = {
-        name: getattr(config, name) for name in WRAPPERS
+        name: getattr(config, name)
+        for name in WRAPPERS
         if getattr(config, name) not in (getattr(own, name), getattr(EnvironmentConfig, name))
-    }  # fmt: skip
+    }
     options = ["--recipe pixels"] if has_images(task.layout) else []
     for fitting in ({}, {"resize": 0}, {"resize": 0, "pixels": False}):
         changed = fitting | asked
@@ -192,8 +193,12 @@ def check_folder(folder: Path, state_dim: int, action_dim: int, layout: Layout |
     """Checkpoints keep the whole ring."""
     where = f"{folder}/" if folder.name else "the current folder"
     if not os.access(folder, os.W_OK):
-        return Check("disk", "error", f"{where} cannot be written to",
-                     "Go to a folder of your own, or name one with --run.")  # fmt: skip
+        return Check(
+            "disk",
+            "error",
+            f"{where} cannot be written to",
+            "Go to a folder of your own, or name one with --run.",
+        )
     config = usual(layout)
     try:
         place = check_memory(config, state_dim, action_dim, layout)
@@ -203,9 +208,12 @@ def check_folder(folder: Path, state_dim: int, action_dim: int, layout: Layout |
     free = disk_free(folder)
     message = f"{size(free)} free in {where}; a run takes up to {size(needed)} per seed"
     if free < needed:
-        return Check("disk", "warning", message,
-                     "Free some space, name another disk with --run, or lower "
-                     "--loop.replay-size.")  # fmt: skip
+        return Check(
+            "disk",
+            "warning",
+            message,
+            "Free some space, name another disk with --run, or lower --loop.replay-size.",
+        )
     return Check("disk", "ok", message)
 
 
@@ -221,12 +229,20 @@ def check_gpu() -> Check:
         try:
             torch.ones(8, 8, device="cuda").matmul(torch.ones(8, 8, device="cuda")).cpu()
         except RuntimeError as error:
-            return Check("GPU", "error", f"{names}, but it does not compute: {first_line(error)}",
-                         "Install a torch built for this card, or use --device cpu.")  # fmt: skip
+            return Check(
+                "GPU",
+                "error",
+                f"{names}, but it does not compute: {first_line(error)}",
+                "Install a torch built for this card, or use --device cpu.",
+            )
         return Check("GPU", "ok", f"{names} (--device cuda; chosen by auto)")
     if shutil.which("nvidia-smi") and torch.version.cuda is None:
-        return Check("GPU", "warning", f"there is one, but torch {torch.__version__} has no CUDA",
-                     "Install torch from https://download.pytorch.org/whl/cu128.")  # fmt: skip
+        return Check(
+            "GPU",
+            "warning",
+            f"there is one, but torch {torch.__version__} has no CUDA",
+            "Install torch from https://download.pytorch.org/whl/cu128.",
+        )
     return Check("GPU", "ok", "none: runs on CPU")
 
 
@@ -278,9 +294,13 @@ def render_once(config: EnvironmentConfig, changes: dict[str, str]) -> dict[str,
     fallback: dict[str, Any] = {"mujoco": "mujoco" in sys.modules, "backend": backend}
     try:
         child = subprocess.run(
-            command, env=os.environ | changes, capture_output=True, text=True,
-            timeout=RENDER_SECONDS, check=False,
-        )  # fmt: skip
+            command,
+            env=os.environ | changes,
+            capture_output=True,
+            text=True,
+            timeout=RENDER_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return fallback | {"error": f"no picture within {RENDER_SECONDS} seconds"}
     try:

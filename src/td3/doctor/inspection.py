@@ -88,9 +88,11 @@ def check_actions(task: Task) -> Check:
     fixed = np.flatnonzero(low == high)
     if fixed.size:
         return Check(
-            "actions", "warning", f"{message}; low equals high in {dimensions(fixed)}",
+            "actions",
+            "warning",
+            f"{message}; low equals high in {dimensions(fixed)}",
             "Leave out of the action space what cannot be controlled.",
-        )  # fmt: skip
+        )
     return Check("actions", "ok", message)
 
 
@@ -98,12 +100,13 @@ def check_observations(task: Task, space: spaces.Space[Any]) -> Check:
     if flattened := flattened_images(space):
         several = any(len(shape) > 3 for shape in flattened)
         return Check(
-            "observations", "warning",
+            "observations",
+            "warning",
             f"{in_words(task.layout)}; the array {flattened[0]} is taken for single numbers",
             "If these are images, give one at a time and use --environment.frame-stack."
-            if several else
-            "If it is an image, declare it as uint8, or as floats from 0 to 1.",
-        )  # fmt: skip
+            if several
+            else "If it is an image, declare it as uint8, or as floats from 0 to 1.",
+        )
     if has_images(task.layout):
         return Check("observations", "ok", f"{in_words(task.layout)}, seen through convolutions")
     plain = isinstance(space, spaces.Box) and len(space.shape) == 1
@@ -139,22 +142,27 @@ def check_numbers(seen: Seen) -> Check:
     """Finite, and where the space says."""
     if seen.failure:
         return Check(
-            "stepping", "error", f"raised {seen.failure} (after {count(seen.steps, 'step')})",
+            "stepping",
+            "error",
+            f"raised {seen.failure} (after {count(seen.steps, 'step')})",
             "Mend the environment: training would stop there.",
-        )  # fmt: skip
+        )
     if seen.not_finite:
         return Check(
-            "stepping", "error", f"gave {seen.not_finite}",
+            "stepping",
+            "error",
+            f"gave {seen.not_finite}",
             "Mend the environment (a division by zero, a simulation that blew up?) or end the "
             "episode before: training stops at such a number.",
-        )  # fmt: skip
+        )
     if seen.outside:
         return Check(
-            "stepping", "warning",
+            "stepping",
+            "warning",
             f"{seen.outside:,} of {seen.observations:,} observations lay outside their declared "
             f"space, e.g. in dimension {seen.outside_dimension}",
             "td3 trains all the same; correct low and high of the observation space.",
-        )  # fmt: skip
+        )
     return Check(
         "stepping", "ok", f"{seen.steps:,} random steps: all numbers finite and inside their space"
     )
@@ -174,9 +182,11 @@ def check_extremes(config: EnvironmentConfig, task: Task) -> Check:
                     trial.reset()
     except (Exception, SystemExit) as error:
         return Check(
-            "action bounds", "error", f"acting at the bounds fails: {first_line(error)}",
+            "action bounds",
+            "error",
+            f"acting at the bounds fails: {first_line(error)}",
             "Declare an action space that the environment accepts up to its bounds.",
-        )  # fmt: skip
+        )
     return Check("action bounds", "ok", "lowest and highest actions are accepted")
 
 
@@ -186,10 +196,11 @@ def check_time_limit(env: gym.Env[Any, Any], seen: Seen) -> Check:
         return Check("time limit", "ok", f"{limit:,} steps")
     if not seen.episodes:
         return Check(
-            "time limit", "warning",
+            "time limit",
+            "warning",
             f"none, and no episode ended in {count(seen.steps, 'step')}",
             "Register it with max_episode_steps=…, or set --evaluation.max-steps.",
-        )  # fmt: skip
+        )
     return Check("time limit", "ok", "none of Gymnasium's; the environment ends episodes itself")
 
 
@@ -198,11 +209,12 @@ def check_repeatable(seen: Seen) -> Check:
         message = "same seed, same actions, same bytes: a resumed run continues exactly"
         return Check("repeatable", "ok", message)
     return Check(
-        "repeatable", "warning",
+        "repeatable",
+        "warning",
         f"two objects with the same seed and actions part {seen.parted}",
         "Runs cannot be repeated or resumed exactly; draw all randomness from self.np_random, "
         "which reset(seed=…) sets.",
-    )  # fmt: skip
+    )
 
 
 def check_used(config: EnvironmentConfig, used: Trial, seen: Seen) -> list[Check]:
@@ -227,10 +239,11 @@ def check_used(config: EnvironmentConfig, used: Trial, seen: Seen) -> list[Check
 def check_speed(seen: Seen) -> Check:
     speed = seen.steps / max(seen.seconds, 1e-9)
     return Check(
-        "speed", "ok",
+        "speed",
+        "ok",
         f"{speed:,.0f} steps/s with random actions; a million steps of the simulator alone: "
         f"{duration(1e6 / speed)}",
-    )  # fmt: skip
+    )
 
 
 def check_scales(seen: Seen) -> Check:
@@ -244,25 +257,28 @@ def check_scales(seen: Seen) -> Check:
         message += f" to {short(scales.max())} (dimension {largest})"
     if scales.max() > SCALES_APART * scales.min():
         return Check(
-            "scales", "warning", f"{message}: more than {SCALES_APART} times apart",
-            "Bring them to like sizes in the environment." if seen.pixels.any()
+            "scales",
+            "warning",
+            f"{message}: more than {SCALES_APART} times apart",
+            "Bring them to like sizes in the environment."
+            if seen.pixels.any()
             else "Try --environment.normalize-observations.",
-        )  # fmt: skip
+        )
     return Check("scales", "ok", message)
 
 
 def check_constant(seen: Seen) -> Check:
     if seen.pixels.any() and seen.constant[seen.pixels].all():
-        return Check("constants", "warning", "the image never changed",
-                     "Check that it shows what happens.")  # fmt: skip
+        return Check(
+            "constants", "warning", "the image never changed", "Check that it shows what happens."
+        )
     constant = np.flatnonzero(seen.constant & ~seen.pixels)
     if not constant.size:
         return Check("constants", "ok", "none")
     size = seen.task.state_dim
     message = f"{constant.size} of {size} never changed: {dimensions(constant)}"
     if constant.size > size / 2:
-        return Check("constants", "warning", message,
-                     "Check that the observation shows the state.")  # fmt: skip
+        return Check("constants", "warning", message, "Check that the observation shows the state.")
     return Check("constants", "ok", message)
 
 
@@ -270,9 +286,11 @@ def check_rewards(seen: Seen) -> Check:
     sizes = np.abs(seen.rewards)
     if not sizes.any():
         return Check(
-            "reward", "warning", f"always 0 in {count(seen.steps, 'random step')}",
+            "reward",
+            "warning",
+            f"always 0 in {count(seen.steps, 'random step')}",
             "Where random actions earn nothing, TD3 has nothing to learn from; shape the reward.",
-        )  # fmt: skip
+        )
     typical = float(np.median(sizes[sizes > 0]))
     share = (sizes > 0).mean()
     lowest, highest = short(min(seen.rewards)), short(max(seen.rewards))
@@ -302,10 +320,12 @@ def check_episodes(seen: Seen) -> Check:
     always = len(lengths) > 2 and len(set(lengths)) == 1 and terminated == len(lengths)
     if always and lengths[0] >= SHORTEST_LIMIT:
         return Check(
-            "episodes", "warning", f"{message}; each terminated after exactly {lengths[0]} steps",
+            "episodes",
+            "warning",
+            f"{message}; each terminated after exactly {lengths[0]} steps",
             "If that is a time limit, report it as truncated: after terminated, TD3 learns that "
             "nothing follows.",
-        )  # fmt: skip
+        )
     return Check("episodes", "ok", message)
 
 

@@ -113,9 +113,12 @@ class Task:
 
     @classmethod
     def of(
-        cls, env_id: str, observations: spaces.Space[Any], actions: spaces.Space[Any],
+        cls,
+        env_id: str,
+        observations: spaces.Space[Any],
+        actions: spaces.Space[Any],
         stack: int = 1,
-    ) -> "Task":  # fmt: skip
+    ) -> "Task":
         """Read the spaces, or refuse them in one sentence; `stack` observations make a state."""
         layout = stacked(observation_layout(observations, env_id), stack)
         task = cls(env_id, action_bounds(actions, env_id), layout)

@@ -116,8 +116,11 @@ class Multiplier:
     def operands(self, product: Product) -> tuple[Tensor, Tensor, Tensor]:
         """Left, right and room for the result."""
         networks, rows, inner, columns = (
-            product.networks, product.rows, product.inner, product.columns,
-        )  # fmt: skip
+            product.networks,
+            product.rows,
+            product.inner,
+            product.columns,
+        )
         left = (
             self.tensor("left", networks, inner, rows).transpose(1, 2)
             if product.left_transposed

@@ -69,9 +69,13 @@ def example(
     ring.allocate(state_dim, action_dim)
     ring.added[:] = batch_size
     numbers = {
-        "batch_size": batch_size, "policy_freq": 2, "discount": 0.99, "tau": 0.005,
-        "policy_noise": 0.2, "noise_clip": 0.5,
-    }  # fmt: skip
+        "batch_size": batch_size,
+        "policy_freq": 2,
+        "discount": 0.99,
+        "tau": 0.005,
+        "policy_noise": 0.2,
+        "noise_clip": 0.5,
+    }
     return PlannedUpdates(agent, ring, Interval(agents, agent.device), numbers)
 
 

@@ -106,8 +106,10 @@ class Display:
             f"! Agent {record['agent']} ({record['name']}) diverged at step "
             f"{record['step']:,}: {record['message']}. It is frozen, its best policy is kept, "
             "and the others go on.",
-            soft_wrap=True, markup=False, highlight=False,
-        )  # fmt: skip
+            soft_wrap=True,
+            markup=False,
+            highlight=False,
+        )
         self.frozen.add(record["agent"])
         for values in self.figures.values():
             values.pop(record["agent"], None)

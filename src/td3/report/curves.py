@@ -17,8 +17,11 @@ XAxis = Literal["steps", "hours"]
 
 # Settings in which runs may differ and still be one experiment.
 NOT_LEARNING = {
-    "loop.steps", "loop.log_every", "environment.workers", "environment.patience",
-}  # fmt: skip
+    "loop.steps",
+    "loop.log_every",
+    "environment.workers",
+    "environment.patience",
+}
 SAME_NUMBERS = ("auto", "own", "workers")  # of environment.vectorization
 LAST = 10  # evaluations, whose mean stands for what was learnt
 

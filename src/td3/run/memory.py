@@ -81,9 +81,7 @@ def network_bytes(
     widths = [state_dim + action_dim, *own.hidden_sizes, action_dim]
     weights += sum(m * n for m, n in itertools.pairwise(widths))
     # Three networks, each with target, gradient and two moments; a few passes over a batch.
-    return 4 * config.agents * (
-        3 * 5 * weights + own.batch_size * (10 * sum(widths) + activations)
-    )  # fmt: skip
+    return 4 * config.agents * (3 * 5 * weights + own.batch_size * (10 * sum(widths) + activations))
 
 
 def check_memory(

@@ -131,9 +131,11 @@ class Background(InLoop):
 
     def start(self) -> None:
         facts = {
-            "card": self.card, "spec": self.spec, "max_steps": self.config.evaluation.max_steps,
+            "card": self.card,
+            "spec": self.spec,
+            "max_steps": self.config.evaluation.max_steps,
             "ring_every": self.ring_every,
-        }  # fmt: skip
+        }
         for number in range(self.processes):
             link = start_process("td3.training.evaluator", f"Evaluator {number}", **ONE_THREAD)
             self.links.append(link)

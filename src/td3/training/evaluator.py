@@ -26,9 +26,12 @@ LAST_IN_LINE = 19
 
 
 def play(
-    card: Mapping[str, Any], tensors: Mapping[str, Tensor], seeds: list[int], max_steps: int,
+    card: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    seeds: list[int],
+    max_steps: int,
     on_action: Callable[[], None] = lambda: None,
-) -> Evaluation:  # fmt: skip
+) -> Evaluation:
     """Evaluate one policy on the CPU."""
     policy = Policy(card, tensors)
 

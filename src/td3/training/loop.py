@@ -35,9 +35,14 @@ from td3.training.population import Population, erase, not_finite
 
 # Settings that fix the shape or the meaning of what a checkpoint holds.
 SHAPES = (
-    "agent.hidden_sizes", "agent.channels", "agent.features", "agent.n_step",
-    "loop.replay_size", "seed", "seeds",
-)  # fmt: skip
+    "agent.hidden_sizes",
+    "agent.channels",
+    "agent.features",
+    "agent.n_step",
+    "loop.replay_size",
+    "seed",
+    "seeds",
+)
 
 
 class Training:
@@ -90,9 +95,13 @@ class Training:
         self.evaluations = make_evaluations(self.agent, config, task, workers)
         self.interval = Interval(len(self.seeds), self.device)
         self.learner = make_learner(
-            self.agent, self.replay, self.interval, self.population, config.execution,
+            self.agent,
+            self.replay,
+            self.interval,
+            self.population,
+            config.execution,
             config.precision,
-        )  # fmt: skip
+        )
         self.best = [-np.inf] * len(self.seeds)
         self.step = self.saved_at = 0
         self.segments: list[dict[str, Any]] = []
@@ -295,8 +304,12 @@ class Training:
             )
         remarks = [*checkpoint.rejected, *self.changed(checkpoint.facts["config"])]
         groups: dict[str, dict[str, Tensor]] = {
-            "agent": {}, "interval": {}, "collector": {}, "evaluation": {}, "replay": {},
-        }  # fmt: skip
+            "agent": {},
+            "interval": {},
+            "collector": {},
+            "evaluation": {},
+            "replay": {},
+        }
         for name, tensor in checkpoint.tensors.items():
             part, _, key = name.partition("/")
             groups[part][key] = tensor

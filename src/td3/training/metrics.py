@@ -160,9 +160,13 @@ def diverged(record: Record) -> str:
 
 
 def evaluation_record(
-    step: int, agent: int, seed: int, returns: NDArray[np.float64], lengths: NDArray[np.int64],
+    step: int,
+    agent: int,
+    seed: int,
+    returns: NDArray[np.float64],
+    lengths: NDArray[np.int64],
     best: bool,
-) -> Record:  # fmt: skip
+) -> Record:
     return {
         "kind": "evaluation",
         "step": step,

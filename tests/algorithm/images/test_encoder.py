@@ -69,9 +69,15 @@ def test_small_images_get_the_convolutions_they_have_room_for(side: int) -> None
 
 def agents_with(layout: dict[str, Any], seeds: list[int]) -> TD3:
     return TD3(
-        layout_size(layout), 2, hidden_sizes=(16, 16), seed=seeds, layout=layout,
-        channels=(4, 5), features=6, dtype=DOUBLE,
-    )  # fmt: skip
+        layout_size(layout),
+        2,
+        hidden_sizes=(16, 16),
+        seed=seeds,
+        layout=layout,
+        channels=(4, 5),
+        features=6,
+        dtype=DOUBLE,
+    )
 
 
 def batch_of(layout: dict[str, Any], agents: int) -> tuple[Batch, Tensor]:

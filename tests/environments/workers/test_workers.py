@@ -284,9 +284,11 @@ input()
 @pytest.mark.parametrize("trouble", ["", "stuck"])
 def test_workers_end_with_a_killed_parent(trouble: str) -> None:
     parent = subprocess.Popen(
-        [sys.executable, "-c", ORPHANS, trouble], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-c", ORPHANS, trouble],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])},
-    )  # fmt: skip
+    )
     assert end_with(parent)
 
 

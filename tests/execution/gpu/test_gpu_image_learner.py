@@ -30,13 +30,23 @@ def parts(config: Config, space: spaces.Space[Any], environments: int) -> tuple[
     layout = stacked(observation_layout(space, "none"), 2)
     population = Population(config, CPU)
     agent = TD3(
-        layout_size(layout), ACTION, hidden_sizes=config.agent.hidden_sizes, layout=layout,
-        channels=config.agent.channels, features=config.agent.features, seed=config.agent_seeds,
-    )  # fmt: skip
+        layout_size(layout),
+        ACTION,
+        hidden_sizes=config.agent.hidden_sizes,
+        layout=layout,
+        channels=config.agent.channels,
+        features=config.agent.features,
+        seed=config.agent_seeds,
+    )
     replay = FrameReplay(
-        50, layout, environments=environments, n_step=2, random_shift=1, seed=config.agent_seeds,
+        50,
+        layout,
+        environments=environments,
+        n_step=2,
+        random_shift=1,
+        seed=config.agent_seeds,
         discount=population.number("agent.discount"),
-    )  # fmt: skip
+    )
     return agent, replay, Interval(config.agents, CPU), population
 
 

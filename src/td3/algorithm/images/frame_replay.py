@@ -273,8 +273,16 @@ class FrameReplay(ReplayBuffer):
         one.agents, one.streams = 1, self.streams[own]
         one.discount = self.discount[own]
         for name in (
-            "added", "written", "oldest", "rows", "images", "numbers", "ends", "links", "sources",
-        ):  # fmt: skip
+            "added",
+            "written",
+            "oldest",
+            "rows",
+            "images",
+            "numbers",
+            "ends",
+            "links",
+            "sources",
+        ):
             setattr(one, name, getattr(self, name)[own])
         return one
 
@@ -282,10 +290,12 @@ class FrameReplay(ReplayBuffer):
     def tables(self) -> dict[str, tuple[Tensor, NDArray[np.int64]]]:
         assert self.rows is not None
         return {
-            "rows": (self.rows, self.added), "ends": (self.ends, self.added),
-            "images": (self.images, self.written), "numbers": (self.numbers, self.written),
+            "rows": (self.rows, self.added),
+            "ends": (self.ends, self.added),
+            "images": (self.images, self.written),
+            "numbers": (self.numbers, self.written),
             "links": (self.links, self.written),
-        }  # fmt: skip
+        }
 
     def erase(self, agent: int) -> None:
         if self.rows is not None:

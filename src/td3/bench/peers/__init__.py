@@ -41,22 +41,31 @@ OURS = "td3"
 ENTRIES = {
     OURS: Entry("td3.bench.peers.ours", "td3", "td3", "Training, the loop of 'td3 train'"),
     "stable-baselines3": Entry(
-        "td3.bench.peers.stable_baselines", "stable_baselines3", "stable-baselines3",
+        "td3.bench.peers.stable_baselines",
+        "stable_baselines3",
+        "stable-baselines3",
         "TD3(…).learn, stopped by a callback",
     ),
     "sbx": Entry(
-        "td3.bench.peers.sbx", "sbx", "sbx-rl", "TD3(…).learn (JAX), stopped by a callback",
+        "td3.bench.peers.sbx",
+        "sbx",
+        "sbx-rl",
+        "TD3(…).learn (JAX), stopped by a callback",
     ),
     "tianshou": Entry(
-        "td3.bench.peers.tianshou", "tianshou", "tianshou",
+        "td3.bench.peers.tianshou",
+        "tianshou",
+        "tianshou",
         "OffPolicyTrainer.execute_epoch, epochs of 50 steps, one step per collection",
     ),
     "torchrl": Entry(
-        "td3.bench.peers.torchrl", "torchrl", "torchrl",
+        "td3.bench.peers.torchrl",
+        "torchrl",
+        "torchrl",
         "Collector, TD3Loss, SoftUpdate as in its TD3 example, 50 steps then 50 updates",
     ),
     "skrl": Entry("td3.bench.peers.skrl", "skrl", "skrl", "StepTrainer.train, one step per call"),
-}  # fmt: skip
+}
 
 
 def one_environment(config: Config) -> gym.Env[Any, Any]:

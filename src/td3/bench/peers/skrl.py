@@ -78,11 +78,13 @@ def start(config: Config) -> Learner:
         "policy_delay": agent.policy_freq,
         "smooth_regularization_noise": GaussianNoise,
         "smooth_regularization_noise_kwargs": {
-            "mean": 0, "std": agent.policy_noise, "device": device,
+            "mean": 0,
+            "std": agent.policy_noise,
+            "device": device,
         },
         "smooth_regularization_clip": agent.noise_clip,
         "experiment": {"write_interval": 0, "checkpoint_interval": 0},
-    }  # fmt: skip
+    }
     learner = TD3(
         models=models,
         memory=RandomMemory(memory_size=loop.replay_size, num_envs=1, device=device),

@@ -49,9 +49,12 @@ class Workers:
         self.board = Board(memory, *shape)
         torch = sys.modules.get("torch")
         facts: dict[str, Any] = {
-            "shape": shape, "config": dataclasses.asdict(config), "spec": spec,
-            "remake_every": remake_every, "threads": torch.get_num_threads() if torch else 1,
-        }  # fmt: skip
+            "shape": shape,
+            "config": dataclasses.asdict(config),
+            "spec": spec,
+            "remake_every": remake_every,
+            "threads": torch.get_num_threads() if torch else 1,
+        }
         parts = np.array_split(np.arange(len(streams)), count)
         self.indices = [range(int(part[0]), int(part[-1]) + 1) for part in parts]
         self.links: list[Link] = []
@@ -96,9 +99,11 @@ class Workers:
             self.start_lives()
         self.states = board.states.copy()
         return Steps(
-            board.next_states.copy(), board.rewards.copy(), board.terminated.copy(),
+            board.next_states.copy(),
+            board.rewards.copy(),
+            board.terminated.copy(),
             board.truncated.copy(),
-        )  # fmt: skip
+        )
 
     def start_lives(self) -> None:
         """Give every fresh object a seed, in the order in which one process would."""

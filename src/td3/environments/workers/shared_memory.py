@@ -54,9 +54,14 @@ class Board:
     """The numbers that learner and workers share, one row per environment."""
 
     def __init__(
-        self, descriptor: int, environments: int, workers: int, state_dim: int, action_dim: int,
+        self,
+        descriptor: int,
+        environments: int,
+        workers: int,
+        state_dim: int,
+        action_dim: int,
         ordered: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         sections: dict[str, tuple[type, tuple[int, ...]]] = {
             "counters": (np.int64, ((2 + workers) * LINE,)),
             "actions": (np.float32, (environments, action_dim)),

@@ -45,9 +45,11 @@ class Planned(Learner):
     def learn_alone(self, agent: int, updates: int) -> None:
         if agent not in self.alone:
             self.alone[agent] = PlannedUpdates(
-                self.agent.member(agent), self.replay.member(agent), self.interval.member(agent),
+                self.agent.member(agent),
+                self.replay.member(agent),
+                self.interval.member(agent),
                 self.population.hyperparameters_of(agent),
-            )  # fmt: skip
+            )
         self.alone[agent](updates)
 
 
@@ -124,14 +126,29 @@ def fused_step(optimizer: Adam) -> Any:
         (parameter,) = group["params"]
         optimizer.count += 1
         numbers = zip(
-            group["lr"].expand_as(optimizer.count), optimizer.count, parameter.detach(),
-            parameter.grad, optimizer.mean, optimizer.square, strict=True,
-        )  # fmt: skip
+            group["lr"].expand_as(optimizer.count),
+            optimizer.count,
+            parameter.detach(),
+            parameter.grad,
+            optimizer.mean,
+            optimizer.square,
+            strict=True,
+        )
         for rate, count, values, gradient, mean, square in numbers:
             torch._fused_adam_(
-                [values], [gradient], [mean], [square], [], [count], lr=rate,
-                beta1=group["betas"][0], beta2=group["betas"][1], weight_decay=0.0,
-                eps=group["eps"], amsgrad=False, maximize=False,
-            )  # fmt: skip
+                [values],
+                [gradient],
+                [mean],
+                [square],
+                [],
+                [count],
+                lr=rate,
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                weight_decay=0.0,
+                eps=group["eps"],
+                amsgrad=False,
+                maximize=False,
+            )
 
     return step

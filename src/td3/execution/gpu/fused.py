@@ -97,8 +97,14 @@ def power_of_two(number: int) -> int:
 def constants(batch: int, widths: list[int]) -> dict[str, int]:
     """What the kernels are specialised for."""
     inputs, width_1, width_2, outputs = widths
-    return {"BATCH": batch, "INPUTS": inputs, "WIDTH_1": width_1, "WIDTH_2": width_2,
-            "OUTPUTS": outputs, "PADDED_OUTPUTS": power_of_two(outputs)}  # fmt: skip
+    return {
+        "BATCH": batch,
+        "INPUTS": inputs,
+        "WIDTH_1": width_1,
+        "WIDTH_2": width_2,
+        "OUTPUTS": outputs,
+        "PADDED_OUTPUTS": power_of_two(outputs),
+    }
 
 
 @torch.library.custom_op("td3::layers_forward", mutates_args=())
@@ -113,11 +119,24 @@ def layers_forward(
     hidden_1, hidden_2 = x.new_empty(networks, kept, width_1), x.new_empty(networks, kept, width_2)
     rows, chunk, warps, stages = FORWARD_FEW if networks < FEW else FORWARD_MANY
     kernels.forward_kernel[networks, triton.cdiv(batch, rows)](
-        x, flat, out, hidden_1, hidden_2, x.stride(0), x.stride(1), flat.stride(0),
-        **constants(batch, widths), PADDED_INPUTS=power_of_two(inputs),
-        PADDED_WIDTH=power_of_two(width_2), ROWS=rows, CHUNK=chunk, KEEP=keep,
-        PRECISION=PRECISION, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
+        x,
+        flat,
+        out,
+        hidden_1,
+        hidden_2,
+        x.stride(0),
+        x.stride(1),
+        flat.stride(0),
+        **constants(batch, widths),
+        PADDED_INPUTS=power_of_two(inputs),
+        PADDED_WIDTH=power_of_two(width_2),
+        ROWS=rows,
+        CHUNK=chunk,
+        KEEP=keep,
+        PRECISION=PRECISION,
+        num_warps=warps,
+        num_stages=stages,
+    )
     return out, hidden_1, hidden_2
 
 
@@ -131,9 +150,15 @@ def _(x: Tensor, flat: Tensor, widths: list[int], keep: bool) -> tuple[Tensor, T
 
 @torch.library.custom_op("td3::layers_backward", mutates_args=())
 def layers_backward(
-    out_gradient: Tensor, x: Tensor, flat: Tensor, hidden_1: Tensor, hidden_2: Tensor,
-    widths: list[int], to_input: bool, to_weights: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    out_gradient: Tensor,
+    x: Tensor,
+    flat: Tensor,
+    hidden_1: Tensor,
+    hidden_2: Tensor,
+    widths: list[int],
+    to_input: bool,
+    to_weights: bool,
+) -> tuple[Tensor, Tensor]:
     """The gradients of the input and of `flat`, each if wanted."""
     networks, batch, _ = hidden_1.shape
     inputs, width_1, width_2, outputs = widths
@@ -149,28 +174,57 @@ def layers_backward(
     gradient_2 = torch.empty_like(hidden_2) if to_weights else hidden_2
     partial = flat.new_empty(networks, programs if to_weights else 0, first + last)
     kernels.backward_kernel[networks, programs](
-        out_gradient, x, flat, hidden_1, hidden_2, gradient_2, x_gradient, partial,
-        x.stride(0), x.stride(1), flat.stride(0), **constants(batch, widths),
-        PADDED_INPUTS=power_of_two(inputs + 1), PADDED_WIDTH=power_of_two(width_1), ROWS=rows,
-        CHUNK=chunk, TO_INPUT=to_input, TO_WEIGHTS=to_weights, PRECISION=PRECISION,
-        num_warps=warps, num_stages=stages,
-    )  # fmt: skip
+        out_gradient,
+        x,
+        flat,
+        hidden_1,
+        hidden_2,
+        gradient_2,
+        x_gradient,
+        partial,
+        x.stride(0),
+        x.stride(1),
+        flat.stride(0),
+        **constants(batch, widths),
+        PADDED_INPUTS=power_of_two(inputs + 1),
+        PADDED_WIDTH=power_of_two(width_1),
+        ROWS=rows,
+        CHUNK=chunk,
+        TO_INPUT=to_input,
+        TO_WEIGHTS=to_weights,
+        PRECISION=PRECISION,
+        num_warps=warps,
+        num_stages=stages,
+    )
     if to_weights:
         product = flat_gradient[:, first : first + large].view(networks, width_1, width_2)
         torch.bmm(hidden_1.transpose(1, 2), gradient_2, out=product)
         padding = flat.shape[1] - first - large - last
         kernels.sum_kernel[networks, triton.cdiv(first + last + padding, 1024)](
-            partial, flat_gradient, flat_gradient.stride(0), PARTS=programs,
-            FIRST=first, SKIPPED=large, LAST=last, PADDING=padding, BLOCK=1024,
-        )  # fmt: skip
+            partial,
+            flat_gradient,
+            flat_gradient.stride(0),
+            PARTS=programs,
+            FIRST=first,
+            SKIPPED=large,
+            LAST=last,
+            PADDING=padding,
+            BLOCK=1024,
+        )
     return x_gradient, flat_gradient
 
 
 @layers_backward.register_fake
 def _(
-    out_gradient: Tensor, x: Tensor, flat: Tensor, hidden_1: Tensor, hidden_2: Tensor,
-    widths: list[int], to_input: bool, to_weights: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    out_gradient: Tensor,
+    x: Tensor,
+    flat: Tensor,
+    hidden_1: Tensor,
+    hidden_2: Tensor,
+    widths: list[int],
+    to_input: bool,
+    to_weights: bool,
+) -> tuple[Tensor, Tensor]:
     networks, batch, inputs = x.shape
     x_gradient = x.new_empty(networks, batch if to_input else 0, inputs)
     return x_gradient, flat.new_empty(networks, flat.shape[1] if to_weights else 0)
@@ -187,31 +241,66 @@ def step_at_once(optimizer: Adam) -> Callable[[], None]:
         rate = (group["lr"] * torch.ones_like(optimizer.count)).float()
         with torch.no_grad():
             adam_step(
-                parameter, parameter.grad, optimizer.mean, optimizer.square, rate,
-                (1 - beta_1**optimizer.count).float(), (1 - beta_2**optimizer.count).float(),
-                beta_1, beta_2, group["eps"],
-            )  # fmt: skip
+                parameter,
+                parameter.grad,
+                optimizer.mean,
+                optimizer.square,
+                rate,
+                (1 - beta_1**optimizer.count).float(),
+                (1 - beta_2**optimizer.count).float(),
+                beta_1,
+                beta_2,
+                group["eps"],
+            )
 
     return step
 
 
 @torch.library.custom_op("td3::adam_step", mutates_args=("parameter", "mean", "square"))
 def adam_step(
-    parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, rate: Tensor,
-    correction_1: Tensor, correction_2: Tensor, beta_1: float, beta_2: float, eps: float,
-) -> None:  # fmt: skip
+    parameter: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    rate: Tensor,
+    correction_1: Tensor,
+    correction_2: Tensor,
+    beta_1: float,
+    beta_2: float,
+    eps: float,
+) -> None:
     numbers = parameter.numel()
     kernels.adam_kernel[(triton.cdiv(numbers, 1024),)](
-        parameter, gradient, mean, square, rate, correction_1, correction_2,
-        numbers, numbers // len(rate), beta_1, beta_2, eps, BLOCK=1024, num_warps=4,
-    )  # fmt: skip
+        parameter,
+        gradient,
+        mean,
+        square,
+        rate,
+        correction_1,
+        correction_2,
+        numbers,
+        numbers // len(rate),
+        beta_1,
+        beta_2,
+        eps,
+        BLOCK=1024,
+        num_warps=4,
+    )
 
 
 @adam_step.register_fake
 def _(
-    parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, rate: Tensor,
-    correction_1: Tensor, correction_2: Tensor, beta_1: float, beta_2: float, eps: float,
-) -> None:  # fmt: skip
+    parameter: Tensor,
+    gradient: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    rate: Tensor,
+    correction_1: Tensor,
+    correction_2: Tensor,
+    beta_1: float,
+    beta_2: float,
+    eps: float,
+) -> None:
     pass
 
 
@@ -221,10 +310,20 @@ def pick(ring: Tensor, given: dict[str, Tensor], picked: Tensor) -> None:
     ahead, batch = given["uniform"].shape[2:]
     rows = 4 if agents < FEW else 16
     kernels.sample_kernel[agents, triton.cdiv(batch, rows)](
-        ring, given["uniform"], given["position"], given["sizes"], picked, capacity, agents,
-        AHEAD=ahead, BATCH=batch, WIDTH=width, PADDED_WIDTH=power_of_two(width), ROWS=rows,
+        ring,
+        given["uniform"],
+        given["position"],
+        given["sizes"],
+        picked,
+        capacity,
+        agents,
+        AHEAD=ahead,
+        BATCH=batch,
+        WIDTH=width,
+        PADDED_WIDTH=power_of_two(width),
+        ROWS=rows,
         num_warps=4,
-    )  # fmt: skip
+    )
 
 
 def fuse_pictures(replay: FrameReplay) -> None:
@@ -243,23 +342,46 @@ def fuse_pictures(replay: FrameReplay) -> None:
 
 @torch.library.custom_op("td3::pick_pictures", mutates_args=())
 def pick_pictures(
-    images: Tensor, places: Tensor, shifts: Tensor, start: int, size: int, height: int, width: int,
+    images: Tensor,
+    places: Tensor,
+    shifts: Tensor,
+    start: int,
+    size: int,
+    height: int,
+    width: int,
     beside: int,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`FrameReplay.pictures`; `size`: bytes of an image, `beside`: of a pixel, side by side."""
     out = images.new_empty(*places.shape, size)
     shifts = shifts.flatten(0, 1)
     kernels.pictures_kernel[places.numel(), triton.cdiv(size, PICTURE_BLOCK)](
-        images, places.contiguous(), shifts, out, images.shape[-1], start, shifts.stride(0),
-        SIZE=size, STACK=places.shape[-1], HEIGHT=height, WIDTH=width, BESIDE=beside,
-        BLOCK=PICTURE_BLOCK, num_warps=4,
-    )  # fmt: skip
+        images,
+        places.contiguous(),
+        shifts,
+        out,
+        images.shape[-1],
+        start,
+        shifts.stride(0),
+        SIZE=size,
+        STACK=places.shape[-1],
+        HEIGHT=height,
+        WIDTH=width,
+        BESIDE=beside,
+        BLOCK=PICTURE_BLOCK,
+        num_warps=4,
+    )
     return out
 
 
 @pick_pictures.register_fake
 def _(
-    images: Tensor, places: Tensor, shifts: Tensor, start: int, size: int, height: int, width: int,
+    images: Tensor,
+    places: Tensor,
+    shifts: Tensor,
+    start: int,
+    size: int,
+    height: int,
+    width: int,
     beside: int,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     return images.new_empty(*places.shape, size)

@@ -41,9 +41,13 @@ class CapturedFrames(Traced):
     replay: FrameReplay
 
     def __init__(
-        self, agent: TD3, replay: FrameReplay, interval: Interval, population: Population,
+        self,
+        agent: TD3,
+        replay: FrameReplay,
+        interval: Interval,
+        population: Population,
         **how: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(agent, replay, interval, population, **how)
         numbers = population.hyperparameters
         self.batch, self.policy_freq = numbers.pop("batch_size"), numbers.pop("policy_freq")

@@ -57,9 +57,13 @@ class Captured(Traced):
     """A learner whose every action is a graph that was captured once."""
 
     def __init__(
-        self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population,
+        self,
+        agent: TD3,
+        replay: ReplayBuffer,
+        interval: Interval,
+        population: Population,
         **how: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(agent, replay, interval, population, **how)
         self.updating: CapturedUpdates | None = None
         self.alone: dict[int, CapturedUpdates] = {}
@@ -119,9 +123,12 @@ class Captured(Traced):
         self.before_learning()
         if agent not in self.alone:
             self.alone[agent] = self.update_graphs(
-                self.agent.member(agent), self.replay.member(agent), self.interval.member(agent),
-                self.population.hyperparameters_of(agent), self.sizes[agent : agent + 1],
-            )  # fmt: skip
+                self.agent.member(agent),
+                self.replay.member(agent),
+                self.interval.member(agent),
+                self.population.hyperparameters_of(agent),
+                self.sizes[agent : agent + 1],
+            )
         self.alone[agent](updates)
 
     def before_learning(self) -> None:
@@ -131,13 +138,24 @@ class Captured(Traced):
             self.sizes_sent = True
 
     def update_graphs(
-        self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
+        self,
+        agent: TD3,
+        replay: ReplayBuffer,
+        interval: Interval,
+        numbers: dict[str, Any],
         sizes: Tensor,
-    ) -> "CapturedUpdates":  # fmt: skip
+    ) -> "CapturedUpdates":
         return CapturedUpdates(
-            agent, replay, interval, numbers, sizes, self.actor_moved, self.prepare, self.compiled,
+            agent,
+            replay,
+            interval,
+            numbers,
+            sizes,
+            self.actor_moved,
+            self.prepare,
+            self.compiled,
             self.fused,
-        )  # fmt: skip
+        )
 
     def acting_copy(self) -> TD3:
         """The agent on the same memory, acting by fused kernels without being changed itself."""
@@ -174,9 +192,17 @@ class CapturedUpdates:
     """Steps 4 to 15 as two graphs: with the delayed steps, and without."""
 
     def __init__(
-        self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any],
-        sizes: Tensor, actor_moved: torch.cuda.Event, prepare: Prepare, compiled: bool, fused: bool,
-    ) -> None:  # fmt: skip
+        self,
+        agent: TD3,
+        replay: ReplayBuffer,
+        interval: Interval,
+        numbers: dict[str, Any],
+        sizes: Tensor,
+        actor_moved: torch.cuda.Event,
+        prepare: Prepare,
+        compiled: bool,
+        fused: bool,
+    ) -> None:
         self.agent, self.replay, self.interval, self.fused = agent, replay, interval, fused
         self.actor_moved = actor_moved
         settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}

@@ -48,9 +48,12 @@ class Draws:
         ]
 
     def draw_share(
-        self, agents: range, uniform: NDArray[np.float64], normal: NDArray[np.float32],
+        self,
+        agents: range,
+        uniform: NDArray[np.float64],
+        normal: NDArray[np.float32],
         before: list[dict[str, Any]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         for agent in agents:
             for stream in (agent, self.agents + agent):
                 before[stream] = stream_state(self.streams[stream])

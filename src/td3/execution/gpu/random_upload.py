@@ -28,10 +28,12 @@ class Sending:
         self.normal = [pinned(*shape, agent.action_dim) for _ in range(3)]
         self.copied = [torch.cuda.Event() for _ in range(3)]
         self.draws = Draws(
-            replay.streams, agent.smooth, [u.numpy() for u in self.uniform],
+            replay.streams,
+            agent.smooth,
+            [u.numpy() for u in self.uniform],
             [n.numpy() for n in self.normal],
             threads=min(8, usable_cores(), math.ceil(agent.agents / AGENTS_PER_THREAD)),
-        )  # fmt: skip
+        )
         self.given = {
             "uniform": torch.zeros(2, *shape, dtype=torch.float64, device=device),
             "normal": torch.zeros(2, *shape, agent.action_dim, dtype=agent.dtype, device=device),

@@ -13,13 +13,27 @@ import triton.language as tl
 
 @triton.jit
 def forward_kernel(
-    x, flat, out, hidden_1, hidden_2,
-    x_network, x_row, flat_network,
-    BATCH: tl.constexpr, INPUTS: tl.constexpr, WIDTH_1: tl.constexpr, WIDTH_2: tl.constexpr,
-    OUTPUTS: tl.constexpr, PADDED_INPUTS: tl.constexpr, PADDED_WIDTH: tl.constexpr,
-    PADDED_OUTPUTS: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr,
-    KEEP: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
+    x,
+    flat,
+    out,
+    hidden_1,
+    hidden_2,
+    x_network,
+    x_row,
+    flat_network,
+    BATCH: tl.constexpr,
+    INPUTS: tl.constexpr,
+    WIDTH_1: tl.constexpr,
+    WIDTH_2: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    PADDED_INPUTS: tl.constexpr,
+    PADDED_WIDTH: tl.constexpr,
+    PADDED_OUTPUTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    CHUNK: tl.constexpr,
+    KEEP: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
     """Rows of one network's batch through all three layers."""
     network = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
@@ -36,36 +50,41 @@ def forward_kernel(
 
     states = tl.load(
         x + network * x_network + rows[:, None] * x_row + inputs[None, :],
-        mask=in_batch[:, None] & is_input[None, :], other=0.0,
-    )  # fmt: skip
+        mask=in_batch[:, None] & is_input[None, :],
+        other=0.0,
+    )
     total = tl.zeros((ROWS, PADDED_WIDTH), tl.float32)
     for start in range(0, WIDTH_1, CHUNK):
         chunk = start + tl.arange(0, CHUNK)
         in_chunk = chunk < WIDTH_1
         first = tl.load(
             weight_1 + inputs[:, None] * WIDTH_1 + chunk[None, :],
-            mask=is_input[:, None] & in_chunk[None, :], other=0.0,
-        )  # fmt: skip
+            mask=is_input[:, None] & in_chunk[None, :],
+            other=0.0,
+        )
         hidden = tl.dot(states, first, input_precision=PRECISION)
         hidden += tl.load(bias_1 + chunk, mask=in_chunk, other=0.0)[None, :]
         hidden = tl.maximum(hidden, 0.0, propagate_nan=tl.PropagateNan.ALL)
         if KEEP:
             tl.store(
                 hidden_1 + (network * BATCH + rows[:, None]) * WIDTH_1 + chunk[None, :],
-                hidden, mask=in_batch[:, None] & in_chunk[None, :],
-            )  # fmt: skip
+                hidden,
+                mask=in_batch[:, None] & in_chunk[None, :],
+            )
         second = tl.load(
             weight_2 + chunk[:, None] * WIDTH_2 + width[None, :],
-            mask=in_chunk[:, None] & in_width[None, :], other=0.0,
-        )  # fmt: skip
+            mask=in_chunk[:, None] & in_width[None, :],
+            other=0.0,
+        )
         total = tl.dot(hidden, second, total, input_precision=PRECISION)
     total += tl.load(bias_2 + width, mask=in_width, other=0.0)[None, :]
     total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
     if KEEP:
         tl.store(
             hidden_2 + (network * BATCH + rows[:, None]) * WIDTH_2 + width[None, :],
-            total, mask=in_batch[:, None] & in_width[None, :],
-        )  # fmt: skip
+            total,
+            mask=in_batch[:, None] & in_width[None, :],
+        )
     if OUTPUTS == 1:
         head = tl.load(weight_3 + width, mask=in_width, other=0.0)
         value = tl.sum(total * head[None, :], axis=1) + tl.load(bias_3)
@@ -75,25 +94,45 @@ def forward_kernel(
         is_output = outputs < OUTPUTS
         heads = tl.load(
             weight_3 + width[:, None] * OUTPUTS + outputs[None, :],
-            mask=in_width[:, None] & is_output[None, :], other=0.0,
-        )  # fmt: skip
+            mask=in_width[:, None] & is_output[None, :],
+            other=0.0,
+        )
         values = tl.dot(total, heads, input_precision=PRECISION)
         values += tl.load(bias_3 + outputs, mask=is_output, other=0.0)[None, :]
         tl.store(
             out + (network * BATCH + rows[:, None]) * OUTPUTS + outputs[None, :],
-            values, mask=in_batch[:, None] & is_output[None, :],
-        )  # fmt: skip
+            values,
+            mask=in_batch[:, None] & is_output[None, :],
+        )
 
 
 @triton.jit
 def backward_kernel(
-    out_gradient, x, flat, hidden_1, hidden_2, gradient_2, x_gradient, partial,
-    x_network, x_row, flat_network,
-    BATCH: tl.constexpr, INPUTS: tl.constexpr, WIDTH_1: tl.constexpr, WIDTH_2: tl.constexpr,
-    OUTPUTS: tl.constexpr, PADDED_INPUTS: tl.constexpr, PADDED_WIDTH: tl.constexpr,
-    PADDED_OUTPUTS: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr,
-    TO_INPUT: tl.constexpr, TO_WEIGHTS: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
+    out_gradient,
+    x,
+    flat,
+    hidden_1,
+    hidden_2,
+    gradient_2,
+    x_gradient,
+    partial,
+    x_network,
+    x_row,
+    flat_network,
+    BATCH: tl.constexpr,
+    INPUTS: tl.constexpr,
+    WIDTH_1: tl.constexpr,
+    WIDTH_2: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    PADDED_INPUTS: tl.constexpr,
+    PADDED_WIDTH: tl.constexpr,
+    PADDED_OUTPUTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    CHUNK: tl.constexpr,
+    TO_INPUT: tl.constexpr,
+    TO_WEIGHTS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
     """From some rows' output gradients back to the input, or to what they add to the weights'.
 
     The second layer's weights are left out: their gradient is a product of its own. All others
@@ -122,8 +161,9 @@ def backward_kernel(
     else:
         tops = tl.load(
             out_gradient + row[:, None] * OUTPUTS + outputs[None, :],
-            mask=in_batch[:, None] & is_output[None, :], other=0.0,
-        )  # fmt: skip
+            mask=in_batch[:, None] & is_output[None, :],
+            other=0.0,
+        )
     total = tl.zeros((ROWS, PADDED_WIDTH), tl.float32)
     for start in range(0, WIDTH_2, CHUNK):
         chunk = start + tl.arange(0, CHUNK)
@@ -136,8 +176,9 @@ def backward_kernel(
         else:
             heads = tl.load(
                 weight_3 + chunk[None, :] * OUTPUTS + outputs[:, None],
-                mask=in_chunk[None, :] & is_output[:, None], other=0.0,
-            )  # fmt: skip
+                mask=in_chunk[None, :] & is_output[:, None],
+                other=0.0,
+            )
             gradient = tl.dot(tops, heads, input_precision=PRECISION)
         hidden = tl.load(hidden_2 + place, mask=inside, other=0.0)
         gradient = tl.where(hidden <= 0, 0.0, gradient)  # not where it is not a number
@@ -151,11 +192,12 @@ def backward_kernel(
                     partial_3 + chunk[:, None] * OUTPUTS + outputs[None, :],
                     tl.dot(tl.trans(hidden), tops, input_precision=PRECISION),
                     mask=in_chunk[:, None] & is_output[None, :],
-                )  # fmt: skip
+                )
         second = tl.load(
             weight_2 + width[None, :] * WIDTH_2 + chunk[:, None],
-            mask=in_width[None, :] & in_chunk[:, None], other=0.0,
-        )  # fmt: skip
+            mask=in_width[None, :] & in_chunk[:, None],
+            other=0.0,
+        )
         total = tl.dot(gradient, second, total, input_precision=PRECISION)
     place = row[:, None] * WIDTH_1 + width[None, :]
     inside = in_batch[:, None] & in_width[None, :]
@@ -166,14 +208,15 @@ def backward_kernel(
         # A column of ones beside the inputs makes the bias another row of the same product.
         states = tl.load(
             x + network * x_network + rows[None, :] * x_row + inputs[:, None],
-            mask=in_batch[None, :] & is_input[:, None], other=0.0,
-        )  # fmt: skip
+            mask=in_batch[None, :] & is_input[:, None],
+            other=0.0,
+        )
         states = tl.where((inputs == INPUTS)[:, None], 1.0, states)
         tl.store(
             partial_1 + inputs[:, None] * WIDTH_1 + width[None, :],
             tl.dot(states, total, input_precision=PRECISION),
             mask=(inputs <= INPUTS)[:, None] & in_width[None, :],
-        )  # fmt: skip
+        )
         if OUTPUTS == 1:
             tl.store(partial_3 + WIDTH_2, tl.sum(top, axis=0))
         else:
@@ -181,21 +224,29 @@ def backward_kernel(
     if TO_INPUT:
         first = tl.load(
             weight_1 + inputs[None, :] * WIDTH_1 + width[:, None],
-            mask=is_input[None, :] & in_width[:, None], other=0.0,
-        )  # fmt: skip
+            mask=is_input[None, :] & in_width[:, None],
+            other=0.0,
+        )
         down = tl.dot(total, first, input_precision=PRECISION)
         tl.store(
             x_gradient + row[:, None] * INPUTS + inputs[None, :],
-            down, mask=in_batch[:, None] & is_input[None, :],
-        )  # fmt: skip
+            down,
+            mask=in_batch[:, None] & is_input[None, :],
+        )
 
 
 @triton.jit
 def sum_kernel(
-    partial, flat_gradient, flat_network, PARTS: tl.constexpr,
-    FIRST: tl.constexpr, SKIPPED: tl.constexpr, LAST: tl.constexpr, PADDING: tl.constexpr,
+    partial,
+    flat_gradient,
+    flat_network,
+    PARTS: tl.constexpr,
+    FIRST: tl.constexpr,
+    SKIPPED: tl.constexpr,
+    LAST: tl.constexpr,
+    PADDING: tl.constexpr,
     BLOCK: tl.constexpr,
-):  # fmt: skip
+):
     """Add up what the programs of `backward_kernel` wrote, around the skipped second layer."""
     network = tl.program_id(0).to(tl.int64)
     numbers = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -210,9 +261,20 @@ def sum_kernel(
 
 @triton.jit
 def adam_kernel(
-    parameter, gradient, mean, square, rate, correction_1, correction_2,
-    numbers, per_agent, beta_1, beta_2, eps, BLOCK: tl.constexpr,
-):  # fmt: skip
+    parameter,
+    gradient,
+    mean,
+    square,
+    rate,
+    correction_1,
+    correction_2,
+    numbers,
+    per_agent,
+    beta_1,
+    beta_2,
+    eps,
+    BLOCK: tl.constexpr,
+):
     """Adam's step in one pass; the three per-agent numbers are the step size and corrections."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     exists = place < numbers
@@ -234,10 +296,19 @@ def adam_kernel(
 
 @triton.jit
 def sample_kernel(
-    ring, uniform, position, sizes, picked, capacity, agents,
-    AHEAD: tl.constexpr, BATCH: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr,
+    ring,
+    uniform,
+    position,
+    sizes,
+    picked,
+    capacity,
+    agents,
+    AHEAD: tl.constexpr,
+    BATCH: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED_WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
-):  # fmt: skip
+):
     """Rows of one agent's batch from its ring, by the random numbers of the update at hand."""
     agent = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
@@ -258,10 +329,20 @@ def sample_kernel(
 
 @triton.jit
 def pictures_kernel(
-    images, places, shifts, out, frame, start, shift_row,
-    SIZE: tl.constexpr, STACK: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
-    BESIDE: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    images,
+    places,
+    shifts,
+    out,
+    frame,
+    start,
+    shift_row,
+    SIZE: tl.constexpr,
+    STACK: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BESIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     """Bytes of one stored picture, moved down and to the right, its edges repeated."""
     picture = tl.program_id(0)
     numbers = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
