@@ -317,6 +317,25 @@ def test_evaluate_and_video_import_a_module_only_if_the_user_names_it(tmp_path: 
     assert (tmp_path / "imports").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "searched"),
+    [
+        (["evaluate", "none"], False),
+        (["video", "none", "--seconds", "1"], False),
+        (["evaluate", "none", "--environment", "my_package:MyEnv-v0"], True),
+        (["video", "none", "--environment=my_package:MyEnv-v0"], True),
+        (["resume", "none"], True),
+    ],
+)
+def test_current_folder_is_searched_for_modules_only_if_the_user_names_the_task(
+    words: list[str], searched: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert main(words) == 2
+    assert (str(tmp_path) in sys.path) == searched
+
+
 def test_filming_tells_how_far_it_is(run: Path, tmp_path: Path) -> None:
     told: list[int] = []
     film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, tell=told.append)
