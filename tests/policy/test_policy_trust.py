@@ -9,13 +9,13 @@ from typing import Any
 import gymnasium as gym
 import pytest
 from gymnasium.envs.classic_control import PendulumEnv
-from td3.video import film
 
 import td3
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.errors import UserError
 from td3.policy.policy import policy_card, policy_tensors, save_policy
+from td3.policy.video import film
 
 MODULE = """
 from pathlib import Path
