@@ -1,6 +1,7 @@
 """Begin a run, or continue one: everything that happens around the loop."""
 
 import dataclasses
+import shutil
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -95,8 +96,11 @@ def start(
         raise
     except UserError:
         if not (folder / "metrics.jsonl").exists():  # refused before it began
-            for made in [folder] if own else [folder / "config.toml", folder / ".lock"]:
-                remove(made)
+            if own:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                remove(folder / "config.toml")
+                remove(folder / ".lock")
         raise
 
 

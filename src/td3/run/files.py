@@ -5,11 +5,12 @@ any moment there is the old one or the new one.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,28 +69,107 @@ def make_writable(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill, which takes its name only when it is complete."""
+def new_folder(path: Path, names: Sequence[str]) -> Iterator[Path]:
+    """A folder to fill with `names`, which takes its name only when it is complete.
+
+    Removal follows the order of `names`; the first one must be what makes the folder valid.
+    Other files in an older folder of this name stay where they are.
+    """
     beside = path.with_name(TEMPORARY + path.name)
-    remove(beside)
-    beside.mkdir(parents=True)
+    if remove_folder(beside, names):
+        beside.mkdir()
     try:
         yield beside
         flush_folder(beside)
-        remove(path)
-        rename(beside, path)
+        if remove_folder(path, names):
+            rename(beside, path)
+        else:
+            for name in reversed(names):
+                rename(beside / name, path / name)
+            flush_folder(path)
+            remove_folder(beside, names)
         flush_folder(path.parent)
     except OSError:  # such as a full disk: what was written does not help anybody
-        shutil.rmtree(beside, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_folder(beside, names)
         raise
 
 
-def remove(path: Path) -> None:
-    """Remove a file or folder that may not be there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def make_folder(path: Path) -> None:
+    """Make a folder inside a run unless it is there."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a link or a file where a folder of a run belongs; the folder may be missing."""
+    refuse_unless(stat.S_ISDIR, "folders", path)
+
+
+def refuse_unless(expected: Callable[[int], bool], kind: str, path: Path) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(mode):
+        raise UserError(
+            f"{path} is a symbolic link; td3 writes only to {kind} inside a run folder. "
+            "Replace it with a copy of its target."
+        )
+    if not expected(mode):
+        raise UserError(
+            f"{path} is in the way; td3 writes only to {kind} inside a run folder. "
+            "Move it elsewhere."
+        )
+
+
+@contextlib.contextmanager
+def opened_folder(path: Path) -> Iterator[int]:
+    """A descriptor of a folder inside a run. It stays the same folder whatever takes its name."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        check_folder(path)
+        raise
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def remove(name: str | Path, folder: int | None = None) -> None:
+    """Remove a file, by its name in an opened folder or by its path.
+
+    Only regular files are removed: td3 writes nothing else.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=folder)
+
+
+def remove_folder(path: Path, names: Sequence[str]) -> bool:
+    """Remove these files, then their folder unless it holds others; returns whether it is gone."""
+    try:
+        with opened_folder(path) as folder:
+            for name in names:
+                remove(name, folder)
+                remove(TEMPORARY + name, folder)
+    except FileNotFoundError:
+        return True
+    return remove_empty(path)
+
+
+def remove_empty(path: Path) -> bool:
+    """Remove a folder unless something is in it; returns whether it is gone."""
+    try:
+        path.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 class JsonLines:
