@@ -20,9 +20,10 @@ from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.integrations import tracker
 from td3.launch.progress import Display, displayed
 from td3.layout import has_images
+from td3.run import checkpoint
 from td3.run import folder as runs
-from td3.run.files import CURVES, remove
-from td3.run.memory import check_disk, check_memory
+from td3.run.files import CURVES, check_file, remove
+from td3.run.memory import IMAGES_FILE, check_disk, check_memory
 from td3.signals import StopRequest
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Record, Sink
@@ -172,6 +173,9 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
     """The training in its folder, locked for this process, with its sinks."""
     with ExitStack() as stack:
         stack.enter_context(runs.locked(folder))
+        runs.check_entries(folder)
+        checkpoint.check_entries(folder)
+        check_file(folder / IMAGES_FILE)
         sinks: list[Sink] = []
 
         def report(message: str) -> None:

@@ -27,11 +27,13 @@ from td3.algorithm.replay import ReplayBuffer
 from td3.errors import UserError
 from td3.run.files import (
     TEMPORARY,
+    check_folder,
     digest,
     flush_folder,
     make_folder,
     new_folder,
     opened_folder,
+    refuse_link,
     remove,
     remove_folder,
     rename,
@@ -206,6 +208,19 @@ def own_folders(run: Path) -> list[Path]:
     ]
 
 
+def check_entries(run: Path) -> None:
+    """Refuse links under the names that this module writes to, before anything is written."""
+    for folder, names in (("checkpoints", CHECKPOINT_NAME), ("replay", SEGMENT_NAME)):
+        check_folder(run / folder)
+        for path in (run / folder).glob("*"):
+            if names.fullmatch(path.name.removeprefix(TEMPORARY)):
+                refuse_link(path)
+    for own in own_folders(run):
+        for name in FILES:
+            refuse_link(own / name)
+            refuse_link(own / (TEMPORARY + name))
+
+
 def forget_after(run: Path, step: int) -> None:
     """Remove damaged and half-written checkpoints, so that they do not count as kept ones."""
     for folder in own_folders(run):
@@ -215,11 +230,18 @@ def forget_after(run: Path, step: int) -> None:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     try:
-        return unsealed((folder / MANIFEST).read_bytes())
+        return unsealed(regular_bytes(folder / MANIFEST))
     except OSError as error:
         raise Invalid(f"{MANIFEST} cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise Invalid(f"{MANIFEST} is not JSON") from error
+
+
+def regular_bytes(path: Path) -> bytes:
+    """A file's content. Reading a FIFO would wait until somebody writes to it."""
+    if path.exists() and not path.is_file():
+        raise Invalid(f"{path.name} is not a regular file")
+    return path.read_bytes()
 
 
 def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
@@ -227,7 +249,7 @@ def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
     try:
         if path.stat().st_size != expected["bytes"]:
             raise Invalid(f"{path.name} has {path.stat().st_size} bytes, not {expected['bytes']}")
-        data = path.read_bytes()
+        data = regular_bytes(path)
     except OSError as error:
         raise Invalid(f"{path.name} cannot be read ({error.strerror})") from error
     if digest(data) != expected["sha256"]:

@@ -2,6 +2,9 @@
 
 A file or folder is written beside its final name, flushed to disk, and renamed. After a crash at
 any moment there is the old one or the new one.
+
+A run folder may come from somebody else, so nothing here follows a symbolic link inside it. The
+path to the run folder itself may contain links.
 """
 
 import contextlib
@@ -10,13 +13,14 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from td3.errors import UserError
 
 TEMPORARY = ".writing-"
+IN_THE_WAY = "{path} is in the way: td3 needs a {kind} there. Move it elsewhere."
 CURVES = "curves.csv"  # what stored results have instead of metrics.jsonl
 
 
@@ -25,9 +29,11 @@ def digest(data: bytes | memoryview) -> str:
 
 
 def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> tuple[int, str]:
-    """Write and flush a file; returns its size and checksum."""
+    """Write and flush a new file, in place of a stale one; returns its size and checksum."""
     checksum, size = hashlib.sha256(), 0
-    with path.open("wb") as file:
+    check_file(path)
+    remove(path)
+    with path.open("xb") as file:
         for chunk in chunks:
             checksum.update(chunk)
             size += file.write(chunk)
@@ -47,11 +53,13 @@ def flush_folder(folder: Path) -> None:
 
 def rename(source: Path, target: Path) -> None:
     """Give a finished file or folder its name."""
+    refuse_link(target)
     source.replace(target)
 
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write `path` so that it holds the old content or the new, never a part."""
+    check_file(path)
     beside = path.with_name(TEMPORARY + path.name)
     write_durably(beside, [data])
     rename(beside, path)
@@ -103,25 +111,39 @@ def make_folder(path: Path) -> None:
         check_folder(path)
 
 
-def check_folder(path: Path) -> None:
-    """Refuse a link or a file where a folder of a run belongs; the folder may be missing."""
-    refuse_unless(stat.S_ISDIR, "folders", path)
-
-
-def refuse_unless(expected: Callable[[int], bool], kind: str, path: Path) -> None:
+def open_regular(path: str | Path, flags: int) -> int:
+    """A descriptor of a regular file in a run folder; also an `opener` for `open`."""
     try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISLNK(mode):
+        # Without O_NONBLOCK, opening a FIFO waits until somebody reads from it.
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError:
+        check_file(Path(path))
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UserError(IN_THE_WAY.format(path=path, kind="regular file"))
+    return descriptor
+
+
+def check_file(path: Path) -> None:
+    """Refuse anything but a regular file where a file of a run belongs; it may be missing."""
+    refuse_link(path, "regular files")
+    if path.exists() and not path.is_file():
+        raise UserError(IN_THE_WAY.format(path=path, kind="regular file"))
+
+
+def check_folder(path: Path) -> None:
+    """Refuse anything but a folder where a folder of a run belongs; it may be missing."""
+    refuse_link(path, "folders")
+    if path.exists() and not path.is_dir():
+        raise UserError(IN_THE_WAY.format(path=path, kind="folder"))
+
+
+def refuse_link(path: Path, kind: str = "regular files and folders") -> None:
+    if path.is_symlink():
         raise UserError(
             f"{path} is a symbolic link; td3 writes only to {kind} inside a run folder. "
             "Replace it with a copy of its target."
-        )
-    if not expected(mode):
-        raise UserError(
-            f"{path} is in the way; td3 writes only to {kind} inside a run folder. "
-            "Move it elsewhere."
         )
 
 
@@ -176,7 +198,7 @@ class JsonLines:
     """Appends records to a file, one JSON object per line."""
 
     def __init__(self, path: Path) -> None:
-        self.file = path.open("ab")
+        self.file = open(path, "ab", opener=open_regular)  # noqa: SIM115
 
     def write(self, record: Mapping[str, Any]) -> None:
         self.file.write(json.dumps(record).encode() + b"\n")

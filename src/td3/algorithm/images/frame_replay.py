@@ -7,6 +7,7 @@ bytes, and a transition says only where its states end. Stacks are put together 
 
 import copy
 import math
+import mmap
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.transitions import Transitions
 from td3.errors import UserError
 from td3.layout import Layout, Part, channel_axis, channels_first, layout_size, parts_of, unstacked
+from td3.run.files import check_file, remove
 
 SPARE = 64  # of so many observations, one may be the last of an episode, which starts no transition
 
@@ -310,7 +312,7 @@ class FrameReplay(ReplayBuffer):
 
     def close(self) -> None:
         if self.file:
-            self.file.unlink(missing_ok=True)
+            remove(self.file)
 
     def tensors(self) -> dict[str, Tensor]:
         at = [(*key, number) for key, number in self.at.items()]
@@ -380,16 +382,19 @@ def widths_of(parts: list[Part]) -> tuple[int, int]:
 def on_disk(file: Path, shape: tuple[int, ...]) -> Tensor:
     """Bytes in a file instead of memory. Its space is reserved now, lest a full disk end a run."""
     size = math.prod(shape)
+    check_file(file)
+    remove(file)
     try:
-        with file.open("wb") as reserved:
+        with file.open("x+b") as reserved:
             os.posix_fallocate(reserved.fileno(), 0, size)
+            mapped = mmap.mmap(reserved.fileno(), size)  # not by name, which may be a link by now
     except OSError as error:
-        file.unlink(missing_ok=True)
+        remove(file)
         raise UserError(
             f"The replay ring needs {size / 1e9:.1f} GB on disk, but {file.parent} has no room "
             f"({error.strerror}); use a smaller --loop.replay-size."
         ) from error
-    return torch.from_file(str(file), shared=True, size=size, dtype=torch.uint8).view(shape)
+    return torch.frombuffer(mapped, dtype=torch.uint8).view(shape)
 
 
 def shifted(images: Tensor, shape: tuple[int, ...], shifts: Tensor) -> Tensor:
