@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from support.run_tools import different, tiny, train_in_pieces
 
+from td3 import files
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import UserError
-from td3.run import checkpoint, files
+from td3.run import checkpoint
 from td3.run.checkpoint import Invalid, newest_checkpoint, save_checkpoint
 
 DAMAGES = 1000

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from support.run_tools import different, tiny, train_in_pieces
 
+from td3 import files
 from td3.algorithm.images.frame_replay import on_disk
 from td3.cli import main
 from td3.errors import UserError
 from td3.launch.start import resume, start
-from td3.run import files
+from td3.policy.policy import load_policy
 from td3.run.checkpoint import Invalid, read_manifest
 from td3.run.memory import IMAGES_FILE
 
@@ -309,3 +310,43 @@ def test_a_tracker_does_not_write_through_a_link(name: str, run: Path, tmp_path:
     with pytest.raises(UserError, match=f"run/{name} is a symbolic link"):
         resume(run, steps=400)
     assert list((tmp_path / "target").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("plot", "plots"),
+        ("plot", "plots/curves.png"),
+        ("plot", "plots/curves.svg"),
+        ("report", "report.md"),
+        ("report", "report.html"),
+        ("report", "plots"),
+        ("video", "videos"),
+        ("video", "videos/its name.mp4"),
+    ],
+)
+def test_commands_that_write_into_a_run_refuse_links(
+    command: str, name: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name.startswith("videos/"):
+        name = f"videos/{load_policy(run).name}.mp4"
+    link, target = run / name, tmp_path / "target"
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(target)
+    for existing in (False, True):
+        if existing and link.name in ("plots", "videos"):
+            target.mkdir()
+        elif existing:
+            target.write_bytes(b"mine")
+        assert main([command, str(run)]) == 2
+        assert f"{link} is a symbolic link" in unwrapped(capsys.readouterr().err)
+        assert target.exists() == existing
+        assert not existing or target.is_dir() or target.read_bytes() == b"mine"
+        assert contents(target) == {}
+
+
+def test_outside_a_run_a_plot_may_be_written_through_a_link(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "figures").symlink_to(tmp_path / "disk")
+    assert main(["plot", str(run), "--out", str(tmp_path / "figures/curves")]) == 0
+    assert (tmp_path / "disk/curves.png").exists()

@@ -27,11 +27,11 @@ from td3.config import Config, changes, load_recipe, to_dict
 from td3.config.checks import check
 from td3.environments.environment import import_module_of
 from td3.errors import RunStopped, UserError, first_line
+from td3.files import make_writable
 from td3.machine import usable_cores
 from td3.policy.policy import Policy, load_policy, policies_of, save_policy
 from td3.report.intervals import mean_interval
 from td3.report.summary import read_run
-from td3.run.files import make_writable
 from td3.run.folder import folder_name, read_config
 from td3.signals import StopRequest
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from td3.config import Config
 from td3.errors import UserError, first_line
-from td3.run.files import check_folder
+from td3.files import check_folder
 from td3.training.metrics import Record, Sink
 
 

@@ -17,12 +17,12 @@ from td3.config import Config, from_dict, load_recipe
 from td3.config.checks import check
 from td3.environments.environment import Environment, Task, versioned
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
+from td3.files import CURVES, check_file, remove
 from td3.integrations import tracker
 from td3.launch.progress import Display, displayed
 from td3.layout import has_images
 from td3.run import checkpoint
 from td3.run import folder as runs
-from td3.run.files import CURVES, check_file, remove
 from td3.run.memory import IMAGES_FILE, check_disk, check_memory
 from td3.signals import StopRequest
 from td3.training.loop import Training

@@ -28,11 +28,11 @@ from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
 from td3.config.checks import check
 from td3.environments.environment import ActionBounds, Environment, Task
 from td3.errors import UserError, first_line, nearest
+from td3.files import CURVES, digest, replace_file
 from td3.layout import Observation, flatten, has_images, in_words, layout_size
 from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
 from td3.policy.pretrained import names, run_or_pretrained
 from td3.policy.trust import task_to_play
-from td3.run.files import CURVES, digest, replace_file
 
 FORMAT, READABLE = 2, (1, 2)  # the first had no checksum of its card
 POLICY_FILE = re.compile(r"agent-\d+\.safetensors")

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment, follow
 from td3.errors import UserError, first_line
+from td3.files import check_output, make_writable
 from td3.policy.evaluation import episode_seeds
 from td3.policy.policy import Policy
-from td3.run.files import make_writable
 
 Frame = NDArray[np.uint8]
 SMALLEST_HEIGHT = 240
@@ -37,6 +37,9 @@ def film(
     """
     if out.suffix in (".mp4", ".gif"):
         out = out.with_suffix("")
+    mp4, gif = (out.with_name(out.name + ending) for ending in (".mp4", ".gif"))
+    check_output(mp4)
+    check_output(gif)
     config = policy.task_to_play(environment, 'film(policy, out, environment="{task}")')
     simulator = rendering(config)
     fps = frames_per_second(simulator, config.action_repeat)
@@ -53,7 +56,6 @@ def film(
                 tell(len(frames))
     finally:
         simulator.close()
-    mp4, gif = (out.with_name(out.name + ending) for ending in (".mp4", ".gif"))
     write_mp4(mp4, frames, fps)
     write_gif(gif, frames, fps)
     return [mp4, gif]

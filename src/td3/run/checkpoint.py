@@ -25,7 +25,7 @@ from torch import Tensor
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import UserError
-from td3.run.files import (
+from td3.files import (
     TEMPORARY,
     check_folder,
     digest,

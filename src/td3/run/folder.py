@@ -23,7 +23,7 @@ from typing import Any
 from td3.config import Config, from_dict, to_dict
 from td3.config.toml import read_toml, to_toml
 from td3.errors import RunBusy, UserError, nearest
-from td3.run.files import (
+from td3.files import (
     TEMPORARY,
     JsonLines,
     check_file,

@@ -20,10 +20,10 @@ from td3.environments.environment import Task
 from td3.environments.workers.pool import Workers
 from td3.errors import Diverged, UserError
 from td3.execution import compute_on, make_learner
+from td3.files import JsonLines, check_file, make_folder, remove
 from td3.policy.policy import policy_card, save_policy
 from td3.run import folder as runs
 from td3.run.checkpoint import forget_after, newest_checkpoint, save_checkpoint
-from td3.run.files import JsonLines, check_file, make_folder, remove
 from td3.run.folder import Run
 from td3.run.memory import IMAGES_FILE, by_observation, check_memory, in_words
 from td3.seeding import Stream, Streams, restore_stream, stream_state

@@ -22,8 +22,8 @@ from torch import Tensor
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.transitions import Transitions
 from td3.errors import UserError
+from td3.files import check_file, remove
 from td3.layout import Layout, Part, channel_axis, channels_first, layout_size, parts_of, unstacked
-from td3.run.files import check_file, remove
 
 SPARE = 64  # of so many observations, one may be the last of an episode, which starts no transition
 

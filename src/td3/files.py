@@ -132,6 +132,17 @@ def check_file(path: Path) -> None:
         raise UserError(IN_THE_WAY.format(path=path, kind="regular file"))
 
 
+def check_output(path: Path) -> None:
+    """Refuse links at and above a file inside a run folder; elsewhere a user may link anything."""
+    parents = list(path.parents)[:3]
+    for depth, parent in enumerate(parents):
+        if (parent / "config.toml").is_file():
+            for folder in reversed(parents[:depth]):
+                check_folder(folder)
+            check_file(path)
+            return
+
+
 def check_folder(path: Path) -> None:
     """Refuse anything but a folder where a folder of a run belongs; it may be missing."""
     refuse_link(path, "folders")
