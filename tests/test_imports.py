@@ -12,7 +12,8 @@ PACKAGE = Path(td3.__file__).parent
 
 # A group may import the groups in the lines above its own, and itself.
 LAYERS = """
-    errors seeding machine signals layout files text
+    errors seeding machine
+    signals layout files text
     config
     algorithm environments
     run

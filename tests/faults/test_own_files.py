@@ -283,7 +283,7 @@ def test_train_refuses_a_link_that_appears_in_its_new_folder(
         (run / name).symlink_to(target)
 
     run.mkdir()
-    monkeypatch.setattr("td3.launch.check_disk", link_instead)
+    monkeypatch.setattr("td3.launch.start.check_disk", link_instead)
     with pytest.raises(UserError, match=f"run/{name} is a symbolic link"):
         start(tiny(), run)
     assert target.read_text() == "mine"
