@@ -23,7 +23,7 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.networks import Actor
 from td3.algorithm.normalizer import CLIP, Normalizer
-from td3.algorithm.stacked import Layers
+from td3.algorithm.stacked import StackedParameters
 from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
 from td3.config.checks import check
 from td3.environments.environment import ActionBounds, Environment, Task
@@ -64,7 +64,10 @@ class Policy:
         for name, tensor in tensors.items():
             group, _, key = name.partition(".")
             groups[group][key] = tensor
-        networks: dict[str, Layers | None] = {"actor": self.actor, "encoder": self.encoder}
+        networks: dict[str, StackedParameters | None] = {
+            "actor": self.actor,
+            "encoder": self.encoder,
+        }
         for group, network in networks.items():
             if network:
                 for name, view in network.named_layers(network.flat.detach()).items():
@@ -232,7 +235,8 @@ def encoder_facts(encoder: Encoder | None) -> dict[str, Any]:
 
 def policy_tensors(agent: TD3) -> list[dict[str, Tensor]]:
     """The numbers of each agent's policy as they are now: copies, on the CPU."""
-    networks: dict[str, Layers | None] = {"actor": agent.actor, "encoder": agent.encoder}
+    networks: dict[str, StackedParameters | None]
+    networks = {"actor": agent.actor, "encoder": agent.encoder}
     flats = {
         name: network.flat.detach().to("cpu", copy=True)
         for name, network in networks.items()

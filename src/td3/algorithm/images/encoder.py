@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from td3.algorithm.stacked import Layers, Shape
+from td3.algorithm.stacked import Shape, StackedParameters
 from td3.layout import Layout, channel_axis, channels_first, parts_of, unstacked
 from td3.seeding import Stream
 
 KERNEL = 3
 
 
-class Encoder(Layers):
+class Encoder(StackedParameters):
     """From a state to features: images through convolutions, other numbers as they are.
 
     Convolutions of 3 × 3 with ReLU, the first with stride 2; then one linear layer, normalised and
