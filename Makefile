@@ -1,5 +1,6 @@
 # make train     set up, train the quick recipe, draw its curve, film its policy
 # make test      set up, lint, type check, test (about ten minutes)
+# make docs      set up, build the documentation site into site/
 # make learning  tests that train until something is learnt (minutes each)
 # make clean     remove the virtual environment
 
@@ -13,13 +14,17 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 TORCH ?=
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: train test learning lint clean
+.PHONY: train test docs learning lint clean
 
 train: $(VENV)/.train
 	$(BIN)/td3 train --recipe quick --show
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "Built site/index.html"
 
 learning: $(VENV)/.test
 	$(BIN)/python -m pytest -m learning tests/learning
@@ -40,6 +45,10 @@ $(VENV)/.train: $(VENV)/bin/python $(SOURCES)
 
 $(VENV)/.test: $(VENV)/.train
 	$(PIP) -e '.[plot,video,pixels,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,test]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.train
+	$(PIP) -e '.[docs]'
 	@touch $@
 
 clean:
