@@ -1,0 +1,139 @@
+"""Pages link to what exists and name what exists."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+import td3
+from td3.config import Config, dotted, to_dict
+from td3.training.metrics import Interval, evaluation_record
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+READING = (DOCS / "guide" / "reading-your-run.md").read_text(encoding="utf-8")
+STEPS = (DOCS / "fifteen-steps.md").read_text(encoding="utf-8")
+BOOKKEEPING = {"kind", "step", "agent", "seed", "best"}  # which record, not what it measures
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_relative_links_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_settings_named_in_pages_exist(page: Path) -> None:
+    if page.name == "log.md":  # tells of settings as they were
+        return
+    known = {key for key, _ in dotted(to_dict(Config()))} | {"environment.kwargs"}
+    tables = "environment|agent|loop|evaluation|checkpoint"
+    code = " ".join(re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")))
+    found = re.findall(rf"(?<![\w./])(?:--)?((?:{tables})\.(?!py\b)[a-z][a-z_-]+)(?![\w./(])", code)
+    assert [name for name in found if name.replace("-", "_") not in known] == []
+
+
+def hook() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("hook", DOCS / "hooks" / "source.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("number", range(1, 16))
+def test_every_step_is_explained_with_its_source(number: int) -> None:
+    section = STEPS.partition(f"{{ #step-{number} }}")[2].partition("\n## ")[0]
+    shown = hook().on_page_markdown(section)
+    assert "```python" in shown
+    assert "{{" not in shown
+    if number >= 4:
+        assert f"# Step {number}:" in shown
+        assert f"# Step {number + 1}:" not in shown
+
+
+def test_hook_refuses_a_step_that_does_not_exist() -> None:
+    with pytest.raises(LookupError, match="Step 16"):
+        hook().on_page_markdown("{{ step 16 }}")
+
+
+def test_source_placeholders_of_all_pages_resolve() -> None:
+    for page in PAGES:
+        assert "{{ source" not in hook().on_page_markdown(page.read_text(encoding="utf-8"))
+
+
+def records() -> list[dict[str, object]]:
+    train = Interval(1, torch.device("cpu")).records(0, [0], [0])
+    evaluation = evaluation_record(
+        0, 0, 0, torch.ones(2, dtype=torch.float64).numpy(), torch.ones(2).int().numpy(), True
+    )
+    return [*train, evaluation]
+
+
+@pytest.mark.parametrize("field", sorted({key for own in records() for key in own} - BOOKKEEPING))
+def test_reading_your_run_explains_every_metric(field: str) -> None:
+    assert f"`{field}`" in READING
+
+
+@pytest.mark.parametrize(
+    "anchor",
+    [
+        "return",
+        "critic-loss",
+        "q",
+        "actor-loss",
+        "saturated-actions",
+        "episode-length",
+        "speed",
+        "best-and-last",
+        "interval",
+        "std-return",
+        "episode-return",
+        "updates",
+        "learning-curve",
+        "training-figures",
+        "wall-time",
+        "diverged",
+        "events",
+        "evaluate",
+    ],
+)
+def test_reading_your_run_keeps_its_anchors(anchor: str) -> None:
+    """Other tools link to these."""
+    assert f"{{ #{anchor} }}" in READING
+
+
+@pytest.mark.parametrize("name", td3.__all__)
+def test_api_reference_has_an_entry_with_an_example(name: str) -> None:
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    entry = text.partition(f"::: td3.{name}\n")[2].partition("\n::: ")[0]
+    example = "".join(re.findall(r"```python\n(.*?)```", entry, re.DOTALL))
+    used = name if name != "Policy" else "policy("
+    assert used in example
+
+
+def test_api_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, names)
+    assert isinstance(names["policy"], td3.Policy)
+
+
+def test_glossary_terms_are_sorted_and_explained() -> None:
+    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^(\S.*)\n:   \S", text, re.MULTILINE)
+    assert terms == sorted(terms, key=str.lower)
+    assert len(terms) == len(set(terms)) == len(re.findall(r"^:   ", text, re.MULTILINE))
+    needed = {"actor", "critic", "replay buffer", "return", "seed", "terminated", "truncated"}
+    assert needed <= set(terms)
