@@ -23,7 +23,7 @@ test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto
 
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Built site/index.html"
 
 learning: $(VENV)/.test

@@ -137,3 +137,9 @@ def test_glossary_terms_are_sorted_and_explained() -> None:
     assert len(terms) == len(set(terms)) == len(re.findall(r"^:   ", text, re.MULTILINE))
     needed = {"actor", "critic", "replay buffer", "return", "seed", "terminated", "truncated"}
     assert needed <= set(terms)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_snippet_markers_are_intact(page: Path) -> None:
+    broken = re.findall(r"^.*-{1,2}8 +<.*$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert broken == []
