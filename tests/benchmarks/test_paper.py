@@ -181,7 +181,7 @@ def test_what_is_finished_is_not_trained_again(
         ),
         ({"at_once": 0}, "at-once must be 1 or more"),
         ({"at_once": 10_000}, "cores for 10000 tasks"),
-        ({"steps": 0}, "loop.steps must be greater than 0"),
+        ({"steps": 0}, "loop.steps must be 1 or more"),
         ({"recipe": "papr"}, "No recipe 'papr'. Did you mean 'paper'"),
         ({"results": Path("/dev/null/results")}, "Cannot write to /dev/null/results"),
     ],

@@ -139,5 +139,5 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("setting", [{"frame_stack": 2}, {"grey": True}, {"action_repeat": 2}])
 def test_vectors_of_others_are_not_wrapped(who: Any, setting: dict[str, Any]) -> None:
     environment = EnvironmentConfig("Pendulum-v1", vectorization=who, **setting)
-    with pytest.raises(UserError, match=r"environments that td3 steps itself.*auto instead of"):
+    with pytest.raises(UserError, match=r"does not work with .*; set that to auto"):
         check(Config(environment=environment))

@@ -222,7 +222,7 @@ def test_a_damaged_grid_is_said(tmp_path: Path) -> None:
     folder = make_grid(tmp_path / "a")
     text = (folder / "config.toml").read_text()
     (folder / "config.toml").write_text(text.replace("[0.1, 0.2]", '["x"]'))
-    with pytest.raises(UserError, match=r"agent\.tau must be float, not 'x'\."):
+    with pytest.raises(UserError, match=r"agent\.tau must be a number, got 'x'\."):
         read_run(folder)
 
 

@@ -156,11 +156,12 @@ def interval(own: dict[str, Any]) -> str:
 
 
 def table(outcome: dict[str, Any]) -> str:
-    from td3.config import in_words
+    from td3.config import describe_settings
 
     def line(name: str, row: dict[str, Any], more: str) -> str:
         returns = f"{row['mean_return']:>10.2f} ± {row['std_return']:<9.2f}"
-        return f"{name:<{width}} {returns} {more}  {in_words(row.get('settings', {}))}".rstrip()
+        settings = describe_settings(row.get("settings", {}))
+        return f"{name:<{width}} {returns} {more}  {settings}".rstrip()
 
     lines = []
     width = max(10, *(len(row["agent"]) for row in outcome["agents"]))

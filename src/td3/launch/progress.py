@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.text import Text
 
-from td3.config import Config, in_words
+from td3.config import Config, describe_settings
 from td3.signals import STOPPING
 from td3.training.metrics import Record
 
@@ -35,7 +35,9 @@ class Display:
     def __init__(self, config: Config) -> None:
         self.console = Console(stderr=True)
         self.steps, self.agents = config.loop.steps, config.agents
-        self.settings = [in_words(own) for own in config.combinations for _ in range(config.seeds)]
+        self.settings = [
+            describe_settings(own) for own in config.combinations for _ in range(config.seeds)
+        ]
         self.frozen: set[int] = set()
         seeds = f" · {config.seeds} seeds" if config.seeds > 1 else f" · seed {config.seed}"
         if config.grid:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from td3.config import in_words
+from td3.config import describe_settings
 from td3.report.intervals import mean_interval
 from td3.report.summary import Floats, RunSummary, Steps
 
@@ -98,7 +98,7 @@ def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
     found = []
     for run, mine in zip(runs, settings, strict=True):
         shown = keys[run.environment, run.recipe]
-        words = [in_words({key: own.get(key, "unset") for key in shown}) for own in mine]
+        words = [describe_settings({key: own.get(key, "unset") for key in shown}) for own in mine]
         names = [", ".join(filter(None, [run.recipe, text])) for text in words]
         found.append(dict(zip(run.own, names, strict=True)))
     return found

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from td3.algorithm.agent import TD3
-from td3.config import Config, in_words
+from td3.config import Config, describe_settings
 from td3.training.metrics import Interval, Record
 
 
@@ -50,7 +50,7 @@ class Population:
 
     def name(self, agent: int) -> str:
         """A member as a sentence names it: seed 3, or seed 3 with discount 0.98."""
-        own = in_words(self.settings[agent])
+        own = describe_settings(self.settings[agent])
         return f"seed {self.members[agent].seed}" + (f" with {own}" if own else "")
 
     def facts(self, agent: int) -> Record:

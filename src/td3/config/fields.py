@@ -1,0 +1,103 @@
+"""The declaration of one setting: default, help, unit, allowed range, reference values.
+
+Validation, help texts and the search space for tuning are all derived from it.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, cast
+
+LARGEST = 10**15
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is known about a setting besides its name, type and default."""
+
+    help: str
+    """One line, shown by --help."""
+    more: str = ""
+    """Further sentences, shown by --help-all."""
+    unit: str = ""
+    min: float | None = None
+    """Smallest allowed value; for a tuple, of each item."""
+    above: float | None = None
+    """Exclusive lower bound."""
+    max: float | None = None
+    code: Any = None
+    """Value in the TD3 authors' code."""
+    paper: Any = None
+    """Value in the TD3 paper."""
+    search: tuple[float, float, Literal["log", "linear"]] | None = None
+    """Low, high and scale of a tuning search."""
+    common: bool = False
+    """Whether --help lists it."""
+
+    @property
+    def range(self) -> str:
+        """The allowed range in words; empty if there is none."""
+        if self.min is not None and self.max is not None:
+            return f"between {self.min} and {self.max}"
+        if self.min is not None:
+            return f"{self.min} or more"
+        return f"greater than {self.above}" if self.above is not None else ""
+
+    @property
+    def text(self) -> str:
+        """The complete help text."""
+        same = self.code is not None and self.code == self.paper
+        references = [
+            f"authors' code{' and paper' if same else ''}: {_words(self.code)}"
+            if self.code is not None
+            else "",
+            f"paper: {_words(self.paper)}" if self.paper is not None and not same else "",
+        ]
+        facts = "; ".join(part for part in (self.unit, self.range, *references) if part)
+        return " ".join(part for part in (self.help, self.more, facts and f"[{facts}]") if part)
+
+    def problem(self, value: Any) -> str:
+        """Why the value is not allowed, e.g. `must be 1 or more, got 0`; empty if it is."""
+        if not self.range:
+            return ""
+        if isinstance(value, tuple):
+            return self._tuple_problem(value)
+        if isinstance(value, int) and value > LARGEST and self.max is None:
+            return "must be at most 1e15"
+        low = -math.inf if self.min is None else self.min
+        high = math.inf if self.max is None else self.max
+        inside = low <= value <= high and (self.above is None or value > self.above)
+        return "" if inside and math.isfinite(value) else f"must be {self.range}, got {value}"
+
+    def _tuple_problem(self, values: tuple[Any, ...]) -> str:
+        if not values:
+            return "needs at least one value"
+        return next((problem for value in values if (problem := self.problem(value))), "")
+
+
+def setting(default: T, help: str, more: str = "", **facts: Any) -> T:
+    """Declare a dataclass field; see `Setting` for the keyword arguments."""
+    declared = Setting(help, more, **facts)
+    metadata = {"help": declared.text, "setting": declared}  # tyro shows the first
+    if isinstance(default, dict):
+        return cast(T, dataclasses.field(default_factory=default.copy, metadata=metadata))
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def declared_settings(table: Any, prefix: str = "") -> Mapping[str, Setting]:
+    """Dotted name → declaration, of a configuration class or instance and its tables."""
+    found: dict[str, Setting] = {}
+    for field in dataclasses.fields(table):
+        if "setting" in field.metadata:
+            found[prefix + field.name] = field.metadata["setting"]
+        else:
+            found |= declared_settings(field.default, f"{prefix}{field.name}.")
+    return found
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
