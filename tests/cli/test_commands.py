@@ -12,7 +12,9 @@ import pytest
 
 from td3.cli import COMMANDS, main
 from td3.cli.evaluate import interval
-from td3.cli.train import finish
+from td3.cli.outcome import finish
+from td3.cli.values import read_kwargs
+from td3.config import Config, declared_settings
 from td3.policy.policy import load_policy
 from td3.policy.video import film
 from td3.report.intervals import over_seeds
@@ -43,7 +45,7 @@ SMALL = [
 def td3(
     *words: str | Path, code: int = 0, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user would; the exit code is checked, a traceback never accepted."""
+    """Run the command like a user; check the exit code and that there is no traceback."""
     done = subprocess.run(
         [sys.executable, "-m", "td3", *map(str, words)],
         capture_output=True,
@@ -63,7 +65,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_train_leaves_a_complete_run_folder(run: Path) -> None:
+def test_train_writes_complete_run_folder(run: Path) -> None:
     for part in (
         "config.toml",
         "metrics.jsonl",
@@ -90,7 +92,7 @@ def test_train_leaves_a_complete_run_folder(run: Path) -> None:
     assert list((run / "tensorboard").glob("events.out.tfevents.*"))
 
 
-def test_train_prints_progress_and_the_next_commands(tmp_path: Path) -> None:
+def test_train_prints_progress_and_next_commands(tmp_path: Path) -> None:
     done = td3("train", *SMALL, "--run", tmp_path / "run", "--show")
     assert "evaluation" in done.stderr
     assert "step       400" in done.stderr
@@ -102,7 +104,7 @@ def test_train_prints_progress_and_the_next_commands(tmp_path: Path) -> None:
     ).exists()
 
 
-def test_train_json_and_quiet(tmp_path: Path) -> None:
+def test_train_with_json_or_quiet_prints_nothing_else(tmp_path: Path) -> None:
     done = td3("train", *SMALL, "--run", tmp_path / "run", "--json")
     outcome = json.loads(done.stdout)
     assert outcome["run"] == str(tmp_path / "run")
@@ -112,7 +114,7 @@ def test_train_json_and_quiet(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (f"{tmp_path / 'quiet'}\n", "")
 
 
-def test_a_grid_trains_reports_and_goes_on(tmp_path: Path) -> None:
+def test_grid_trains_reports_and_resumes(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     grid = ["--grid", "agent.tau=0.01,0.1", "agent.critic-learning-rate=1e-3,1e30"]
     done = td3("train", *SMALL, *grid, "--run", folder, "--track", "tensorboard")
@@ -133,7 +135,7 @@ def test_a_grid_trains_reports_and_goes_on(tmp_path: Path) -> None:
     assert all("mean of 2 seeds, 95 % interval" in line for line in played[-4:])
 
 
-def test_seeds_that_are_played_have_an_interval() -> None:
+def test_over_seeds_gives_students_interval() -> None:
     students = 12.7062  # standard errors, of which there is one
     found = over_seeds("mean", [9.0, 11.0])
     expected = {"mean": 10, "mean_low": 10 - students, "mean_high": 10 + students, "mean_std": 1}
@@ -146,10 +148,10 @@ def test_seeds_that_are_played_have_an_interval() -> None:
     assert interval({"agents": 1, **alone}) == ""
 
 
-def test_help_is_shown_where_not_every_sign_can_be() -> None:
+def test_help_in_latin_1_terminal_is_shown() -> None:
     environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(
-        [sys.executable, "-m", "td3", "train", "--help"],
+        [sys.executable, "-m", "td3", "train", "--help-all"],
         env=environment,
         capture_output=True,
         check=False,
@@ -158,7 +160,7 @@ def test_help_is_shown_where_not_every_sign_can_be() -> None:
     assert b"--environment.workers" in done.stdout
 
 
-def test_what_to_type_next_has_its_spaces_quoted(
+def test_suggested_command_quotes_spaces(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finish(tmp_path / "my run", 130, show=False, quiet=False, as_json=False)
@@ -168,23 +170,29 @@ def test_what_to_type_next_has_its_spaces_quoted(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["loop.steps=1,2"], "loop.steps cannot be varied in a grid; these can: agent.actor_l"),
-        (["tau=0.1,0.2"], "tau is no setting of a grid. Did you mean 'agent.tau'?"),
-        (["agent.tau"], "--grid agent.tau is not a setting with values, such as agent.tau=0.005"),
-        (["agent.tau=x"], "--grid agent.tau=x is not a setting with values"),
-        (["agent.tau=0.1,0.1"], "The grid names agent.tau 0.1 twice."),
-        (["agent.tau=0.1", "agent.tau=0.2"], "The grid names agent.tau twice."),
-        (["agent.discount=0.9,2"], "agent.discount must lie between 0 and 1, not 2.0."),
+        (["loop.steps=1,2"], "A grid cannot vary loop.steps; it can vary: agent.actor_l"),
+        (["tau=0.1,0.2"], "tau is not a setting. Did you mean 'agent.tau'?"),
+        (
+            ["agent.tau"],
+            "--grid expects a setting with values such as agent.tau=0.005,0.01, got agent.tau.",
+        ),
+        (
+            ["agent.tau=x"],
+            "--grid expects a setting with values such as agent.tau=0.005,0.01, got agent.tau=x",
+        ),
+        (["agent.tau=0.1,0.1"], "The grid has the value 0.1 of agent.tau twice."),
+        (["agent.tau=0.1", "agent.tau=0.2"], "--grid has agent.tau twice."),
+        (["agent.discount=0.9,2"], "agent.discount must be between 0 and 1, got 2.0."),
     ],
 )
-def test_a_wrong_grid_is_one_sentence(
+def test_train_with_bad_grid_fails_with_one_sentence(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "Pendulum-v1", "--grid", *words]) == 2
     assert capsys.readouterr().err.startswith(f"td3: {message}")
 
 
-def test_a_grid_from_python_and_from_a_recipe(tmp_path: Path) -> None:
+def test_grid_from_python_or_recipe_trains(tmp_path: Path) -> None:
     from td3 import train
     from td3.cli import parse
     from td3.cli.train import Arguments, default
@@ -202,13 +210,13 @@ def test_a_grid_from_python_and_from_a_recipe(tmp_path: Path) -> None:
     assert found.grid == {"agent.discount": (0.98, 0.99)}
 
 
-def test_a_new_run_gets_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_train_without_run_creates_new_folder(tmp_path: Path) -> None:
     td3("train", *SMALL, "--quiet", cwd=tmp_path)
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("Pendulum-v1-quick-seed0-")
 
 
-def test_weights_and_biases_offline(tmp_path: Path) -> None:
+def test_train_tracks_with_wandb_offline(tmp_path: Path) -> None:
     environment = {**os.environ, "WANDB_MODE": "offline"}
     words = ["train", *SMALL, "--run", str(tmp_path / "run"), "--track", "wandb", "--quiet"]
     done = subprocess.run(
@@ -223,7 +231,7 @@ def test_weights_and_biases_offline(tmp_path: Path) -> None:
     assert log.stat().st_size > 1000
 
 
-def test_resume_refuses_a_finished_run_and_lengthens_it(run: Path, tmp_path: Path) -> None:
+def test_resume_of_finished_run_needs_more_steps(run: Path, tmp_path: Path) -> None:
     done = td3("resume", run, code=2)
     assert "is finished: it has all its 400 steps" in done.stderr
     td3("train", *SMALL, "--run", tmp_path / "run", "--quiet")
@@ -231,7 +239,7 @@ def test_resume_refuses_a_finished_run_and_lengthens_it(run: Path, tmp_path: Pat
     assert (tmp_path / "run/checkpoints/000000500").is_dir()
 
 
-def test_evaluate_reports_the_same_figures_each_time(run: Path) -> None:
+def test_evaluate_twice_gives_same_numbers(run: Path) -> None:
     first = json.loads(td3("evaluate", run, "--episodes", "3", "--json").stdout)
     again = json.loads(td3("evaluate", run, "--episodes", "3", "--json").stdout)
     assert first == again
@@ -244,8 +252,8 @@ def test_evaluate_reports_the_same_figures_each_time(run: Path) -> None:
     assert "agent-0" in td3("evaluate", run, "--episodes", "2").stdout
 
 
-def test_evaluate_repeats_what_training_saw(run: Path) -> None:
-    """The stored policy, on the seeds of the evaluation that chose it, gives the same returns."""
+def test_evaluate_on_training_seeds_repeats_training_evaluation(run: Path) -> None:
+    """On the seeds of the evaluation that selected it, the stored policy gives equal returns."""
     from td3.policy.policy import load_policy
 
     asked = ["--agent", "1", "--seed", "1", "--episodes", "2", "--json"]
@@ -253,8 +261,8 @@ def test_evaluate_repeats_what_training_saw(run: Path) -> None:
     assert found["mean_return"] == load_policy(run, agent=1).card["mean_return"]
 
 
-def test_evaluate_repeats_a_simulator_with_a_memory(tmp_path: Path) -> None:
-    """A used BipedalWalker is not a new one: all episodes are played in one, as in training."""
+def test_evaluate_of_stateful_simulator_repeats_training_evaluation(tmp_path: Path) -> None:
+    """BipedalWalker keeps state across resets, so all episodes use one object, as in training."""
     small = ["--steps", "210", "--loop.random-steps", "200", "--evaluation.episodes", "3"]
     td3("train", "BipedalWalker-v3", *small, "--seed", "4", "--run", tmp_path / "run", "--quiet")
     lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
@@ -268,14 +276,14 @@ def test_evaluate_repeats_a_simulator_with_a_memory(tmp_path: Path) -> None:
     assert found["agents"][0]["returns"] == best["returns"]
 
 
-def test_evaluate_ends_an_episode_where_training_did(tmp_path: Path) -> None:
+def test_evaluate_cuts_episodes_like_training(tmp_path: Path) -> None:
     small = ["--steps", "210", "--loop.random-steps", "200", "--evaluation.max-steps", "7"]
     td3("train", "Pendulum-v1", *small, "--run", tmp_path / "run", "--quiet")
     found = json.loads(td3("evaluate", tmp_path / "run", "--json").stdout)
     assert found["agents"][0]["mean_length"] == 7
 
 
-def test_video_makes_a_playable_film_without_a_display(run: Path, tmp_path: Path) -> None:
+def test_video_without_display_is_playable(run: Path, tmp_path: Path) -> None:
     done = td3("video", run, "--seconds", "1", "--out", tmp_path / "film.mp4", "--json")
     mp4, gif = (Path(path) for path in json.loads(done.stdout)["videos"])
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(mp4))
@@ -336,14 +344,14 @@ def test_current_folder_is_searched_for_modules_only_if_the_user_names_the_task(
     assert (str(tmp_path) in sys.path) == searched
 
 
-def test_filming_tells_how_far_it_is(run: Path, tmp_path: Path) -> None:
+def test_film_reports_progress(run: Path, tmp_path: Path) -> None:
     told: list[int] = []
     film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, tell=told.append)
     assert len(told) > 2
     assert told == list(range(1, len(told) + 1))
 
 
-def test_video_of_a_mujoco_task(tmp_path: Path) -> None:
+def test_video_of_mujoco_task_is_written(tmp_path: Path) -> None:
     small = ["--steps", "210", "--loop.random-steps", "200", "--evaluation.episodes", "1"]
     td3("train", "HalfCheetah-v5", *small, "--run", tmp_path / "run", "--quiet")
     td3("video", tmp_path / "run", "--seconds", "0.5")
@@ -352,7 +360,7 @@ def test_video_of_a_mujoco_task(tmp_path: Path) -> None:
     assert (tmp_path / "run/videos/agent-0.gif").stat().st_size > 5000
 
 
-def test_plot_and_report(run: Path, tmp_path: Path) -> None:
+def test_plot_and_report_write_their_files(run: Path, tmp_path: Path) -> None:
     td3("plot", run, "--out", tmp_path / "curve")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "curve.svg").read_text()
@@ -361,19 +369,19 @@ def test_plot_and_report(run: Path, tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "report/report.html").read_text()
 
 
-def test_plot_says_what_it_leaves_out_and_where_a_mean_ends(run: Path, tmp_path: Path) -> None:
+def test_plot_reports_skipped_folders_and_end_of_mean(run: Path, tmp_path: Path) -> None:
     shorter = tmp_path / "shorter"
     words = ["300" if word == "400" else word for word in SMALL]
     td3("train", *words, "--seed", "7", "--run", shorter, "--quiet")
     said = td3("plot", run, shorter, tmp_path, "--out", tmp_path / "curves").stderr
-    assert f"Left out, for they are no runs: {tmp_path}\n" in said
-    assert "quick: mean and interval end at step 200, the last at which all 4 seeds were" in said
+    assert f"Skipped (not run folders): {tmp_path}\n" in said
+    assert "quick: mean and interval end at step 200, the last one evaluated by all 4" in said
     (shorter / "metrics.jsonl").write_text("")
     assert "mean and interval" not in td3("plot", run, shorter, "--out", tmp_path / "b").stderr
     td3("plot", run, tmp_path / "nowhere", code=2)
 
 
-def test_recipes_are_listed_shown_and_copied(tmp_path: Path) -> None:
+def test_recipes_lists_shows_and_copies(tmp_path: Path) -> None:
     assert set(json.loads(td3("recipes", "--json").stdout)) == {
         *("bullet", "course", "paper", "quick", "pixels", "pixels-quick")
     }
@@ -396,42 +404,52 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "flag of another tool": (["train", "--gamma", "0.9"], "Did you mean --agent.discount?"),
     "flag of the command": (["train", "--quite"], "Did you mean --quiet?"),
     "flag of another command": (["evaluate", "--episode", "3"], "Did you mean --episodes?"),
-    "flag instead of a task": (["train", "--env", "Ant-v5"], "without a flag: td3 train Ant-v5."),
-    "flag with its task": (["train", "--env=Ant-v5"], "without a flag: td3 train Ant-v5."),
-    "flags without a task": (["train", "--env", "--foo"], "without a flag: td3 train Pendulum-v1."),
+    "flag instead of a task": (["train", "--env", "Ant-v5"], "needs no flag: td3 train Ant-v5."),
+    "flag with its task": (["train", "--env=Ant-v5"], "needs no flag: td3 train Ant-v5."),
+    "flags without a task": (["train", "--env", "--foo"], "needs no flag: td3 train Pendulum-v1."),
     "steps of another tool": (["train", "--max-timesteps", "9"], "Did you mean --steps?"),
     "nothing to track": (["train", "Pendulum-v1", "--track"], "e.g. --track tensorboard."),
-    "no recipe": (["train", "--recipe"], "needs something after it, e.g. --recipe"),
-    "nothing to vary": (["train", "Pendulum-v1", "--grid", "--json"], "--grid needs something"),
+    "no recipe": (["train", "--recipe"], "--recipe needs a value, e.g. --recipe course."),
+    "nothing to vary": (["train", "Pendulum-v1", "--grid", "--json"], "--grid needs a value"),
     "task for a run": (["evaluate", "Hopper-v5"], "comes along is --pretrained Hopper-v5, or"),
     "value": (["train", "--agent.batch-size", "a"], "td3: --agent.batch-size: 'a' is not a whole"),
     "part of a step": (["train", "--steps", "1.5"], "--steps: '1.5' is not a whole number."),
     "no number": (["train", "--seeds", "ten"], "--seeds: 'ten' is not a whole number."),
     "number": (["train", "Pendulum-v1", "--agent.batch-size", "0"], "agent.batch_size must be"),
-    "share": (["train", "Pendulum-v1", "--agent.tau", "2"], "agent.tau must lie between 0 and 1"),
+    "share": (["train", "Pendulum-v1", "--agent.tau", "2"], "agent.tau must be between 0 and 1"),
     "recipe": (["train", "--recipe", "papr"], "No recipe 'papr'. Did you mean 'paper'?"),
     "recipe file": (["train", "--recipe", "no.toml"], "No recipe file no.toml"),
     "environment": (["train", "Pendulm-v1"], "Did you mean 'Pendulum-v1'?"),
     "no environment": (["train"], "Name an environment"),
     "discrete": (["train", "CartPole-v1"], "needs continuous actions"),
     "device": (["train", "Pendulum-v1", "--device", "tpu"], "device must be cpu, cuda or auto"),
-    "nothing to learn": (["train", "Pendulum-v1", "--steps", "10"], "leaves nothing to learn"),
+    "nothing to learn": (["train", "Pendulum-v1", "--steps", "10"], "must be less than loop.steps"),
     "run": (["resume", "runs/none"], "runs/none does not exist."),
     "file for a run": (["resume", "/dev/null"], "/dev/null is no run folder."),
     "policy": (["evaluate", "runs/none"], "runs/none does not exist."),
     "video": (["video", "runs/none"], "runs/none does not exist."),
     "plot": (["plot", "runs/none"], "runs/none"),
     "report": (["report", "runs/none"], "runs/none"),
-    "film for ever": (["video", "runs/none", "--seconds", "inf"], "must be greater than 0, and at"),
-    "film of nothing": (["video", "runs/none", "--seconds", "nan"], "must be greater than 0, and"),
-    "film nowhere": (["video", "runs/none", "--out", "."], "--out . names no file."),
-    "many episodes": (["evaluate", "runs/none", "--episodes", "10000000000000"], "1 to 1,000,000"),
-    "episodes": (["evaluate", "runs/none", "--episodes", "0"], "--episodes must be 1 to 1,000,000"),
+    "film for ever": (["video", "runs/none", "--seconds", "inf"], "must be greater than 0 and at"),
+    "film of nothing": (["video", "runs/none", "--seconds", "nan"], "must be greater than 0 and"),
+    "film nowhere": (["video", "runs/none", "--out", "."], "--out . is not a file name."),
+    "many episodes": (
+        ["evaluate", "runs/none", "--episodes", "10000000000000"],
+        "between 1 and 1,000,000",
+    ),
+    "episodes": (
+        ["evaluate", "runs/none", "--episodes", "0"],
+        "--episodes must be between 1 and 1,000,000",
+    ),
+    "kwargs without a value": (["train", "--environment.kwargs", "g"], "expects pairs of name"),
+    "missing run": (["resume"], "td3: RUN is missing. See 'td3 resume --help'."),
+    "choice": (["plot", "--x", "y"], "Invalid choice 'y' for argument '--x'."),
+    "shell": (["completion", "ksh"], "Expected one of ('bash', 'zsh', 'fish')"),
     "kwargs": (["train", "Pendulum-v1", "--environment.kwargs", "gg", "3"], "Cannot make Pendulum"),
 }
 
 
-def test_whole_numbers_may_be_written_as_people_write_them() -> None:
+def test_whole_numbers_accept_exponent_underscore_and_point_zero() -> None:
     from td3.cli import parse
     from td3.cli.train import Arguments, default
 
@@ -442,7 +460,7 @@ def test_whole_numbers_may_be_written_as_people_write_them() -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_sentence_and_exit_code_two(
+def test_mistake_prints_one_sentence_and_returns_2(
     mistake: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -460,7 +478,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_two(
     assert not list(tmp_path.iterdir()), "a refused command leaves nothing behind"
 
 
-def test_an_unknown_key_in_a_recipe_is_named(tmp_path: Path, capsys: Any) -> None:
+def test_recipe_with_unknown_key_names_it(tmp_path: Path, capsys: Any) -> None:
     recipe = tmp_path / "r.toml"
     recipe.write_text("[agent]\nbatch_sise = 3\n")
     assert main(["train", "Pendulum-v1", "--recipe", str(recipe)]) == 2
@@ -473,13 +491,13 @@ def test_an_unknown_key_in_a_recipe_is_named(tmp_path: Path, capsys: Any) -> Non
     assert "is not valid TOML" in capsys.readouterr().err
 
 
-def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     overview = capsys.readouterr().out
     for command in COMMANDS:
         assert command in overview
         with pytest.raises(SystemExit) as leaving:
-            main([command, "--help"])
+            main([command, "--help-all"])
         assert leaving.value.code in (0, None)
         text = capsys.readouterr().out
         assert f"td3 {command}" in text
@@ -487,14 +505,67 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
         if command == "resume":
             assert "--steps INT" in text
             assert "--device STR" in text
-    assert len(COMMANDS) == 9
 
 
-def test_help_does_not_import_torch() -> None:
+def test_train_help_does_not_import_torch() -> None:
     code = (
         "import sys; from td3.cli import main\n"
-        "try: main(['train', '--help'])\n"
+        "try: main(['train', '--help']), main(['train', '--help-all'])\n"
         "except SystemExit: pass\n"
         "sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("recipe", ["paper", "pixels"])
+def test_train_help_fits_two_screens_of_80_columns(
+    recipe: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "--recipe", recipe, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 50
+    assert [line for line in lines if len(line) > 80] == []
+    assert f"  {'--recipe':<30}Recipe or TOML file to start from [{recipe}]" in lines
+    assert lines[-1] == "td3 train --help-all shows every setting."
+
+
+def test_train_help_all_shows_every_setting_in_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["train", "--help-all"])
+    text = capsys.readouterr().out
+    for key in declared_settings(Config):
+        assert f"--{key.replace('_', '-')}" in text
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+def complete(*words: str, cwd: Path) -> list[str]:
+    """What bash suggests for the last of these words."""
+    script = (
+        'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tyro_td3; '
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    (cwd / "completion.sh").write_text(td3("completion", "bash").stdout)
+    command = ["bash", "-c", script, "bash", "completion.sh", *words]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_bash_completion_suggests_commands_flags_and_choices(tmp_path: Path) -> None:
+    assert complete("td3", "eval", cwd=tmp_path) == ["evaluate"]
+    assert complete("td3", "train", "Ant-v5", "--agent.b", cwd=tmp_path) == ["--agent.batch-size"]
+    assert complete("td3", "train", "--execution", "", cwd=tmp_path) == ["auto", "eager"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_contains_every_command(shell: str) -> None:
+    script = td3("completion", shell).stdout
+    assert [command for command in COMMANDS if command not in script] == []
+    assert "--agent.batch-size" in script
+
+
+def test_kwargs_are_read_as_bool_int_float_or_text() -> None:
+    words = ["a", "True", "b", "3", "c", "0.5", "d", "x"]
+    assert read_kwargs(words) == {"a": True, "b": 3, "c": 0.5, "d": "x"}

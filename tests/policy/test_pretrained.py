@@ -8,10 +8,10 @@ import pytest
 
 from td3.bench.paper import BEYOND, TASKS
 from td3.cli import main
-from td3.cli.evaluate import compared
 from td3.errors import UserError
 from td3.policy.policy import load_policy, save_policy
 from td3.policy.pretrained import names, pretrained
+from td3.report.policy_scores import compare_with_published
 
 WALKERS = ("AntBulletEnv-v0", "HalfCheetahBulletEnv-v0", "Walker2DBulletEnv-v0")
 
@@ -57,14 +57,14 @@ def test_some_of_them_earn_what_is_stated(task: str, capsys: pytest.CaptureFixtu
 def test_what_counts_as_the_same(
     stated: dict[str, Any], returns: list[float], reproduced: bool
 ) -> None:
-    found = compared(stated, returns)
+    found = compare_with_published(stated, returns)
     assert found is not None
     assert found["reproduced"] is reproduced
 
 
 def test_one_episode_promises_nothing() -> None:
     stated = {"mean_return": 10.0, "std_return": 0.0, "episodes": 1}
-    assert compared(stated, [3.0]) is compared(None, [3.0]) is None
+    assert compare_with_published(stated, [3.0]) is compare_with_published(None, [3.0]) is None
 
 
 def test_a_worse_one_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,4 +73,4 @@ def test_a_worse_one_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[
     tensors["actor.layer_3.bias"] = tensors["actor.layer_3.bias"] + 0.2
     save_policy(tensors, policy.card, tmp_path / "worse.safetensors")
     assert main(["evaluate", str(tmp_path / "worse.safetensors"), "--episodes", "20"]) == 0
-    assert ": does not agree" in capsys.readouterr().out
+    assert "not reproduced: expected" in capsys.readouterr().out

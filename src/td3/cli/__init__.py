@@ -1,7 +1,7 @@
-"""The `td3` command: find the subcommand, parse, run, exit.
+"""The `td3` command: find the subcommand, parse its arguments, run it, return an exit code.
 
-Each command is a module here with `Arguments` (a dataclass; tyro makes flags and help of it) and
-`run(arguments) -> exit code`. Only the module asked for is imported.
+Each command is a module in this package with `Arguments` (a dataclass that tyro turns into flags
+and help) and `run(arguments) -> exit code`. Only the requested module is imported.
 """
 
 import contextlib
@@ -19,24 +19,25 @@ from td3.errors import RunStopped, UserError, nearest
 COMMANDS = {
     "train": "train agents on an environment",
     "resume": "continue a run that was stopped or killed",
-    "evaluate": "play noise-free episodes with a trained policy",
-    "video": "film a trained policy (mp4 and GIF)",
-    "plot": "draw learning curves with intervals (PNG and SVG)",
-    "report": "one page about one or several runs (Markdown and HTML)",
+    "evaluate": "run a trained policy without exploration noise",
+    "video": "record a trained policy (mp4 and GIF)",
+    "plot": "draw learning curves with confidence intervals (PNG and SVG)",
+    "report": "write a page about one or more runs (Markdown and HTML)",
     "bench": "measure speed on this machine; train the paper's tasks",
     "doctor": "check this machine and an environment",
     "recipes": "list, show and copy recipes",
+    "completion": "print a completion script for bash, zsh or fish",
 }
 
 OVERVIEW = """\
-usage: td3 COMMAND [OPTIONS]      (td3 COMMAND --help explains each)
+usage: td3 COMMAND [OPTIONS]      (help on one command: td3 COMMAND --help)
 
 {commands}
 
 First steps:
-  td3 train --recipe quick --show          Pendulum in about a minute, with curve and video
-  td3 train HalfCheetah-v5 --seeds 3       the authors' settings, three seeds side by side
-  td3 doctor HalfCheetah-v5                is everything in place?
+  td3 train --recipe quick --show       Pendulum in about a minute, with video
+  td3 train HalfCheetah-v5 --seeds 3    the authors' settings, three seeds
+  td3 doctor HalfCheetah-v5             check machine and environment
 """
 
 
@@ -45,9 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper) and out.encoding.lower() not in ("utf-8", "utf8"):
-        out.reconfigure(errors="replace")  # who cannot be shown … is shown a ?
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(OVERVIEW.format(commands="\n".join(f"  {k:<10}{v}" for k, v in COMMANDS.items())))
+        out.reconfigure(errors="replace")  # print ? for characters that it cannot show
+    if not words or words[0] in ("-h", "--help", "--help-all", "help"):
+        print(OVERVIEW.format(commands="\n".join(f"  {k:<12}{v}" for k, v in COMMANDS.items())))
         return 0
     if words[0] in ("-V", "--version"):
         from td3 import __version__
@@ -55,8 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"td3 {__version__}")
         return 0
     if names_task(words):
-        with contextlib.suppress(FileNotFoundError):  # a folder that was deleted meanwhile
-            sys.path.append(os.getcwd())  # so that my_package:MyEnv-v0 is found where one works
+        with contextlib.suppress(FileNotFoundError):  # the current folder may have been deleted
+            sys.path.append(os.getcwd())  # so that my_package:MyEnv-v0 can be imported from here
     try:
         return dispatch(words[0], words[1:])
     except UserError as error:
@@ -67,10 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fail("Interrupted.", 130)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            return fail("There is no room left to write to.", 1)
+            return fail("The disk is full.", 1)
         if not isinstance(error, BrokenPipeError):
             raise
-        sys.stderr.close()  # the reader of our output left, e.g. `td3 … | head`
+        sys.stderr.close()  # the reader of our output has exited, e.g. `td3 … | head`
         return 141
 
 
@@ -85,30 +86,37 @@ def names_task(words: list[str]) -> bool:
 
 
 def dispatch(command: str, words: list[str]) -> int:
+    """Parse the arguments of a command and run it."""
     if command not in COMMANDS:
         hint = nearest(command, COMMANDS)
         raise UserError(f"No command {command!r}.{hint} 'td3 --help' lists them.")
-    if words[:1] == ["paper"] and command == "bench":  # trains, where its siblings measure
+    if words[:1] == ["paper"] and command == "bench":  # trains, while the others measure
         command, words = "bench_paper", words[1:]
     module = importlib.import_module(f"td3.cli.{command}")
     default = module.default(words) if hasattr(module, "default") else None
+    if hasattr(module, "short_help") and {"-h", "--help"} & set(words):
+        print(module.short_help(default))
+        return 0
+    words = ["--help" if word == "--help-all" else word for word in words]
     return int(module.run(parse(module.Arguments, command, words, default)))
 
 
 def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any:
-    """The command's arguments; a mistake becomes one sentence instead of tyro's box."""
+    """The arguments of the command.
+
+    Raises:
+        UserError: The arguments are wrong; the message is one sentence.
+    """
     import tyro
 
     from td3.cli.values import registry
 
     command = command.replace("_", " ")
-    kind_of_default = {} if default is None else {"default": default}
+    options = {} if default is None else {"default": default}
     captured = io.StringIO()
     try:
         with contextlib.redirect_stderr(captured):
-            return tyro.cli(
-                kind, prog=f"td3 {command}", args=words, registry=registry(), **kind_of_default
-            )
+            return tyro.cli(kind, prog=f"td3 {command}", args=words, registry=registry(), **options)
     except SystemExit as error:
         if error.code in (0, None):
             raise
@@ -116,18 +124,17 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
 
 
 def sentence(box: str, command: str) -> str:
-    """The gist of tyro's boxed message: what is wrong and the nearest valid option."""
-    plain = re.sub(r"\x1b\[[\d;]*m", "", box)  # for a terminal it is in colour
-    lines = [line.strip("│ ").strip() for line in plain.splitlines()]
-    sections: list[list[str]] = [[]]
-    for line in lines:
-        if line.startswith(("╭", "╰", "─", "---")):
-            sections.append([])
-        elif line:
-            sections[-1].append(line)
-    filled = [" ".join(section) for section in sections[1:] if section]  # [0]: the title
-    text = filled[0].rstrip(".") if filled else "The arguments could not be read"
-    text = text.removeprefix("Error parsing ")
+    """One sentence from tyro's boxed error message: what is wrong, and the nearest option.
+
+    The text is parsed because tyro has no public structured errors: `tyro._errors` is declared
+    private and unstable, and `return_unknown_args` covers only one kind of error.
+    """
+    filled = box_sections(box)
+    text = filled[0] if filled else "The arguments could not be read"
+    if missing := re.match(r"Missing from td3 [\w ]+: (\S+)", text):
+        text = f"{missing[1]} is missing"
+    text = text.removeprefix("Error parsing ").rstrip(".!")
+    text = text[0].upper() + text[1:]
     perhaps = next((s for s in filled[1:] if s.startswith("Perhaps you meant")), "")
     unknown = re.match(r"Unrecognized options: --([\w.-]+)(?:(?:=|, )(?!-)([^\s,]+))?", text)
     if command == "train" and unknown:
@@ -137,11 +144,23 @@ def sentence(box: str, command: str) -> str:
         near = setting_near(name).replace("_", "-")
         near = "steps" if near == "loop.steps" else near
         if near == "environment.id":
-            return f"{text}. The task comes without a flag: td3 train {value or 'Pendulum-v1'}."
+            return f"{text}. The task needs no flag: td3 train {value or 'Pendulum-v1'}."
         perhaps = f"--{near}" if near else perhaps
     option = re.search(r"--[\w.-]+", perhaps)
     hint = f" Did you mean {option.group()}?" if option else ""
     return f"{text}.{hint} See 'td3 {command} --help'."
+
+
+def box_sections(box: str) -> list[str]:
+    """The paragraphs of tyro's box, without its title, lines and colours."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", box)
+    sections: list[list[str]] = [[]]
+    for line in (line.strip("│ ").strip() for line in plain.splitlines()):
+        if line.startswith(("╭", "╰", "─", "---")):
+            sections.append([])
+        elif line:
+            sections[-1].append(line)
+    return [" ".join(section) for section in sections[1:] if section]
 
 
 def fail(message: str, code: int) -> int:

@@ -3,9 +3,7 @@
 import dataclasses
 import functools
 import json
-import math
 import shlex
-import statistics
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +14,7 @@ MOST_EPISODES = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """Play noise-free episodes with the best policy of each agent of a run.
+    """Run the best policy of each agent without exploration noise.
 
     td3 evaluate runs/my-run --episodes 100
 
@@ -26,35 +24,37 @@ class Arguments:
     """
 
     folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
-    """Run folder, or a policy's .safetensors file."""
+    """Run folder, or the .safetensors file of a policy."""
     pretrained: str = ""
-    """Instead of a run: the policy that comes with td3 for this task, e.g. HalfCheetah-v5."""
+    """Instead of a run: the pretrained policy for this task, e.g. HalfCheetah-v5."""
     episodes: int = 10
     """Episodes per agent."""
     agent: int | None = None
-    """Only this agent of the run."""
+    """Number of the agent; default: all."""
     seed: int = 1_000_000
-    """Seed of the episodes: other ones than those that chose the best policy."""
+    """Seed of the test episodes, distinct from those that selected the best policy."""
     environment: str = ""
     """Task to play instead of the one in the policy file, e.g. my_package:MyEnv-v0. Needed if the
     task imports a Python module: a policy file alone never makes td3 import one."""
     json: bool = False
-    """Print the figures as JSON."""
+    """Print the numbers as JSON."""
 
 
 def run(arguments: Arguments) -> int:
     from td3.errors import UserError
 
     if not 1 <= arguments.episodes <= MOST_EPISODES:
-        raise UserError(f"--episodes must be 1 to {MOST_EPISODES:,}, not {arguments.episodes:,}.")
+        raise UserError(
+            f"--episodes must be between 1 and {MOST_EPISODES:,}, got {arguments.episodes:,}."
+        )
     import torch
 
     from td3.policy.policy import policies_of
     from td3.policy.pretrained import run_or_pretrained
-    from td3.report.intervals import over_seeds
+    from td3.report.policy_scores import summarize
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
-    torch.set_num_threads(1)  # one observation at a time: more threads only wait for each other
+    torch.set_num_threads(1)  # batches of one observation gain nothing from more threads
     policies = policies_of(source, arguments.agent)
     command = f"td3 evaluate {shlex.quote(str(source))} --environment {{task}}"
     tasks = [policy.task_to_play(arguments.environment, command).id for policy in policies]
@@ -62,25 +62,18 @@ def run(arguments: Arguments) -> int:
     outcome = {
         "environment": rows[0]["environment"],
         "seed": arguments.seed,
-        **together(rows),
-        "agents": rows,
-        "settings": [
-            {
-                "settings": own[0]["settings"],
-                "agents": len(own),
-                **together(own),
-                **over_seeds("mean_return", [row["mean_return"] for row in own]),
-            }
-            for own in by_settings(rows)
-        ],
+        **summarize(rows),
     }
     print(json.dumps(outcome) if arguments.json else table(outcome))
     return 0
 
 
 def play(policies: list[Any], tasks: list[str], arguments: Arguments) -> list[dict[str, Any]]:
+    """One row per policy: its returns and their statistics."""
     from rich.console import Console
     from rich.progress import Progress
+
+    from td3.report.policy_scores import compare_with_published, score
 
     console = Console(stderr=True)
     rows = []
@@ -100,9 +93,8 @@ def play(policies: list[Any], tasks: list[str], arguments: Arguments) -> list[di
                 "environment": task,
                 "step": policy.step,
                 "settings": policy.card.get("settings") or {},
-                "stated": compared(stated, returns),
-                "mean_return": statistics.fmean(returns),
-                "std_return": statistics.pstdev(returns),
+                "stated": compare_with_published(stated, returns),
+                **score(returns),
                 "mean_length": float(found.lengths.mean()),
                 "returns": returns,
             }
@@ -110,45 +102,8 @@ def play(policies: list[Any], tasks: list[str], arguments: Arguments) -> list[di
     return rows
 
 
-def compared(stated: dict[str, Any] | None, returns: list[float]) -> dict[str, Any] | None:
-    """What a policy is said to earn, and whether this agrees with it."""
-    from td3.report.intervals import next_mean_interval
-
-    keys = ("mean_return", "std_return", "episodes")
-    if not stated or not all(isinstance(stated.get(key), int | float) for key in keys):
-        return None
-    known = stated["mean_return"], stated["std_return"], stated["episodes"]
-    if known[2] < 2:
-        return None
-    between, mean = next_mean_interval(*known, len(returns)), statistics.fmean(returns)
-    # Where all episodes are the same, only rounding may differ.
-    nearly = any(math.isclose(mean, value, rel_tol=1e-6) for value in (known[0], *between))
-    return {
-        **stated,
-        "expected_low": between[0],
-        "expected_high": between[1],
-        "reproduced": nearly or between[0] <= mean <= between[1],
-    }
-
-
-def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    returns = [value for row in rows for value in row["returns"]]
-    return {
-        "mean_return": statistics.fmean(returns),
-        "std_return": statistics.pstdev(returns),
-        "episodes": len(returns),
-    }
-
-
-def by_settings(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The agents of a grid that differ in nothing but their seed."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(json.dumps(row["settings"]), []).append(row)
-    return list(groups.values())
-
-
 def interval(own: dict[str, Any]) -> str:
+    """The confidence interval over seeds; empty for one seed."""
     if own["agents"] == 1:
         return ""
     between = f"{own['mean_return_low']:.2f} to {own['mean_return_high']:.2f}"
@@ -156,34 +111,35 @@ def interval(own: dict[str, Any]) -> str:
 
 
 def table(outcome: dict[str, Any]) -> str:
+    """One line per agent, per group of seeds, and per published score."""
     from td3.config import describe_settings
+
+    agents = outcome["agents"]
+    width = max(10, *(len(row["agent"]) for row in agents))
 
     def line(name: str, row: dict[str, Any], more: str) -> str:
         returns = f"{row['mean_return']:>10.2f} ± {row['std_return']:<9.2f}"
         settings = describe_settings(row.get("settings", {}))
         return f"{name:<{width}} {returns} {more}  {settings}".rstrip()
 
-    lines = []
-    width = max(10, *(len(row["agent"]) for row in outcome["agents"]))
-    for row in outcome["agents"]:
-        when = "" if row["step"] is None else f", policy of step {row['step']:,}"
-        lines.append(line(row["agent"], row, f"episodes of {row['mean_length']:.0f} steps{when}"))
+    lines = [line(row["agent"], row, describe_episodes(row)) for row in agents]
     if len(lines) > len(outcome["settings"]):
         lines += [line("all", own, interval(own)) for own in outcome["settings"]]
-    per_agent = outcome["episodes"] // len(outcome["agents"])
-    for row in outcome["agents"]:
-        if stated := row["stated"]:
-            low, high = stated["expected_low"], stated["expected_high"]
-            verdict = "agrees" if stated["reproduced"] else "does not agree"
-            lines.append(
-                line(
-                    "stated",
-                    stated,
-                    f"over {stated['episodes']} other episodes; expected here "
-                    f"(99 %): {low:.2f} to {high:.2f}: {verdict}",
-                )
-            )
-    episodes = f"{per_agent} episode{'s' if per_agent > 1 else ''}"
-    each = " each" if len(outcome["agents"]) > 1 else ""
-    title = f"{outcome['environment']}, {episodes}{each}: mean return ± its deviation over episodes"
+    published = [row["stated"] for row in agents if row["stated"]]
+    lines += [line("published", own, verdict(own)) for own in published]
+    count = outcome["episodes"] // len(agents)
+    episodes = f"{count} episode{'s' if count > 1 else ''}{' each' if len(agents) > 1 else ''}"
+    title = f"{outcome['environment']}, {episodes}: mean return ± standard deviation over episodes"
     return "\n".join([title, *lines])
+
+
+def describe_episodes(row: dict[str, Any]) -> str:
+    step = "" if row["step"] is None else f", policy of step {row['step']:,}"
+    return f"episodes of {row['mean_length']:.0f} steps{step}"
+
+
+def verdict(published: dict[str, Any]) -> str:
+    """Whether the returns lie in the interval that the published score predicts."""
+    low, high = published["expected_low"], published["expected_high"]
+    answer = "reproduced" if published["reproduced"] else "not reproduced"
+    return f"{answer}: expected {low:.2f} to {high:.2f} (99 % interval)"

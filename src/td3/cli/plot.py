@@ -14,14 +14,15 @@ from td3.errors import UserError
 from td3.report.curves import curves
 from td3.report.page import summary_json
 from td3.report.plots import plot
+from td3.report.summary import RunSummary
 
 
 @dataclass(frozen=True)
 class Arguments:
     """Draw learning curves: mean and 95 % interval over seeds, one panel per environment.
 
-    Runs of the same environment, recipe and settings are seeds of one curve. Runs may still be
-    going. Examples:
+    Runs with equal environment, recipe and settings are seeds of one curve. Runs may be
+    unfinished. Examples:
 
     td3 plot runs/cheetah
 
@@ -31,21 +32,20 @@ class Arguments:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders."""
     out: Path | None = None
-    """Where to write, without .png or .svg; default: plots/curves in the run, or ./curves for
-    several runs. A folder gets a file called curves."""
+    """Files to write, without suffix; default: plots/curves in the run, or ./curves for several
+    runs. In a folder, the files are called curves."""
     reference: Path | None = None
-    """CSV file (env, step, mean_return, std_return, seeds) to draw dashed behind the curves; a task
-    with one row becomes a level."""
+    """CSV file (env, step, mean_return, std_return, seeds) to draw dashed; a task with one row
+    becomes a horizontal line."""
     reference_label: str = "reference"
-    """What the legend calls it."""
+    """Name of the reference in the legend."""
     x: Literal["steps", "hours"] = "steps"
-    """What to draw against: steps of one seed, or the wall time of its run."""
+    """Horizontal axis: steps of one seed, or wall time of its run."""
     json: bool = False
-    """Print the numbers and the files written as JSON."""
+    """Print the numbers and the written files as JSON."""
 
 
 def run(arguments: Arguments) -> int:
-    """Draw, and say what was written."""
     runs = given_runs(arguments.runs)
     out = arguments.out or (runs[0].folder / "plots" if len(runs) == 1 else Path()) / "curves"
     if out.is_dir():
@@ -61,21 +61,22 @@ def run(arguments: Arguments) -> int:
         print(json.dumps({"written": [str(path) for path in written]} | summary_json(runs)))
     else:
         print("\n".join(f"Wrote {path}" for path in written))
-    shown = curves(runs)
-    copies = sum(len(run.evaluations) for run in runs) - sum(len(own.lines) for own in shown)
-    if copies:
-        print(
-            "Seeds that are in several runs of the same settings count once, by the run that took "
-            "them furthest.",
-            file=sys.stderr,
-        )
+    for note in notes(runs):
+        print(note, file=sys.stderr)
+    return 0
+
+
+def notes(runs: list[RunSummary]) -> list[str]:
+    """What a reader of the figure must know: merged duplicates, curves of unequal length."""
+    found, shown = [], curves(runs)
+    if sum(len(run.evaluations) for run in runs) > sum(len(own.lines) for own in shown):
+        found.append("A seed in several runs of equal settings counts once, from the longest run.")
     for curve in shown:
         longest = max((line.steps[-1] for line in curve.lines if len(line.steps)), default=0)
         if len(curve.steps) and longest > curve.steps[-1]:
-            print(
+            found.append(
                 f"{curve.environment}, {curve.label}: mean and interval end at step "
-                f"{curve.steps[-1]:,}, the last at which all {len(curve.values)} seeds were "
-                "evaluated; those that go on are thin lines.",
-                file=sys.stderr,
+                f"{curve.steps[-1]:,}, the last one evaluated by all {len(curve.values)} seeds; "
+                "longer seeds are thin lines."
             )
-    return 0
+    return found

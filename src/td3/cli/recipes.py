@@ -19,15 +19,15 @@ class Arguments:
 
     td3 recipes show paper
 
-    td3 recipes copy paper mine.toml  # then: td3 train HalfCheetah-v5 --recipe mine.toml
+    td3 recipes copy paper mine.toml   # then: td3 train HalfCheetah-v5 --recipe mine.toml
     """
 
     action: tyro.conf.Positional[Literal["list", "show", "copy"]] = "list"
-    """What to do."""
+    """Action."""
     name: tyro.conf.Positional[str] = ""
-    """Recipe, for show and copy."""
+    """Name of the recipe, for show and copy."""
     out: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE")] = None
-    """File to write, for copy; otherwise NAME.toml here."""
+    """File to write, for copy; default: NAME.toml."""
     json: bool = False
     """Print as JSON."""
 
@@ -54,18 +54,18 @@ def list_recipes(as_json: bool) -> int:
         lines = recipe_text(name).splitlines()
         comment = " ".join(line.lstrip("# ") for line in lines[: lines.index("")])
         print(f"{name:<12} {comment}")
-    print("\nTry:  td3 recipes show paper   ·   td3 recipes copy paper mine.toml")
+    print("\nTry:\n  td3 recipes show paper\n  td3 recipes copy paper mine.toml")
     return 0
 
 
 def copy(text: str, out: Path) -> int:
     if out.suffix != ".toml":
-        raise UserError(f"A recipe file ends in .toml; use {out}.toml.")
+        raise UserError(f"A recipe file must end in .toml; use {out}.toml.")
     if out.exists():
-        raise UserError(f"{out} exists already; name another file.")
+        raise UserError(f"{out} exists already; use another name.")
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"Cannot write {out}: {error.strerror}.") from error
-    print(f"Wrote {out}. Train with it:  td3 train HalfCheetah-v5 --recipe {out}")
+    print(f"Wrote {out}. Train with it:\n  td3 train HalfCheetah-v5 --recipe {out}")
     return 0

@@ -18,8 +18,8 @@ from td3.report.summary import RunSummary, read_runs
 class Arguments:
     """Write one page about one or more runs: settings, curves, table, training, video.
 
-    report.html holds everything and can be sent alone; report.md links its figures. Runs may
-    still be going. Examples:
+    report.html is self-contained; report.md links to its figures. Runs may be unfinished.
+    Examples:
 
     td3 report runs/cheetah
 
@@ -31,11 +31,10 @@ class Arguments:
     out: Path | None = None
     """Folder to write to; default: the run itself, or ./report for several runs."""
     json: bool = False
-    """Print the numbers and the files written as JSON."""
+    """Print the numbers and the written files as JSON."""
 
 
 def run(arguments: Arguments) -> int:
-    """Write the page, and say where."""
     runs = given_runs(arguments.runs)
     out = arguments.out or (runs[0].folder if len(runs) == 1 else Path("report"))
     try:
@@ -51,9 +50,9 @@ def run(arguments: Arguments) -> int:
 
 
 def given_runs(folders: Sequence[Path]) -> list[RunSummary]:
-    """The runs among the folders named, as by runs/*; what is there but no run is left out."""
+    """The runs among these folders; others, as from runs/*, are skipped with a message."""
     others = [own for own in folders if own.exists() and not (own / "config.toml").is_file()]
     runs = [folder for folder in folders if folder not in others]
     if runs and others:
-        print(f"Left out, for they are no runs: {', '.join(map(str, others))}", file=sys.stderr)
+        print(f"Skipped (not run folders): {', '.join(map(str, others))}", file=sys.stderr)
     return read_runs(runs or folders)

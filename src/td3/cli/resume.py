@@ -9,11 +9,11 @@ import tyro
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """Continue a run from its newest valid checkpoint, to the numbers it would have had.
+    """Continue a run from its newest valid checkpoint, with the results of an uninterrupted run.
 
     td3 resume runs/my-run
 
-    td3 resume runs/my-run --steps 2000000  # go on beyond what was first asked
+    td3 resume runs/my-run --steps 2000000   # train for longer
     """
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
@@ -21,25 +21,25 @@ class Arguments:
     steps: int | None = None
     """New total of environment steps per agent."""
     device: str | None = None
-    """Go on with another device; the result is then not exact."""
+    """Continue on another device; results then differ slightly."""
     show: bool = False
-    """When done, draw the learning curve and film the best policy."""
+    """At the end, draw the learning curve and record a video."""
     quiet: bool = False
-    """No progress display; only the run folder, when done."""
+    """Print nothing but the run folder."""
     json: bool = False
-    """Print the outcome as JSON."""
+    """Print the result as JSON."""
 
 
 def run(arguments: Arguments) -> int:
-    from td3.cli.train import finish
+    from td3.cli.outcome import finish
+    from td3.config import varied
     from td3.launch.progress import displayed
     from td3.launch.start import resume
     from td3.run.folder import read_config
 
     config, _ = read_config(arguments.folder)
     if arguments.steps is not None:
-        loop = dataclasses.replace(config.loop, steps=arguments.steps)
-        config = dataclasses.replace(config, loop=loop)
+        config = varied(config, {"loop.steps": arguments.steps})
     with displayed(config, quiet=arguments.quiet or arguments.json) as shown:
         code = resume(arguments.folder, arguments.steps, shown, arguments.device)
     finish(arguments.folder, code, arguments.show, arguments.quiet, arguments.json)

@@ -1,4 +1,4 @@
-"""How the values of flags are read: whole numbers as 1e6, grids as agent.tau=0.005,0.01."""
+"""How flag values are read: whole numbers such as 1e6, grids such as agent.tau=0.005,0.01."""
 
 import contextlib
 from collections.abc import Callable
@@ -7,17 +7,19 @@ from typing import Any
 
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from td3.config import Value
 from td3.errors import UserError
 
 Grid = dict[str, tuple[float, ...]]
 
 
 def registry() -> ConstructorRegistry:
-    """Tyro's rules, and ours."""
+    """tyro's rules and ours."""
     rules = ConstructorRegistry()
     rules.primitive_rule(whole_number_rule)
     rules.primitive_rule(optional_rule)
     rules.primitive_rule(grid_rule)
+    rules.primitive_rule(kwargs_rule)
     return rules
 
 
@@ -34,7 +36,7 @@ def whole_number_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] 
 
 
 def optional_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """What may be left out is shown as what it takes, not as a choice of it and None."""
+    """Show an optional value by its type, not as a choice between the type and None."""
     kinds: dict[Any, tuple[str, Callable[[str], Any]]] = {
         int | None: ("INT", whole_number),
         Path | None: ("PATH", Path),
@@ -68,28 +70,56 @@ def grid_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Grid] | None:
     return PrimitiveConstructorSpec(
         nargs="*",
         metavar="SETTING=VALUE,VALUE…",
-        instance_from_str=read,
+        instance_from_str=read_grid,
         is_instance=lambda value: isinstance(value, dict),
-        str_from_instance=write,
+        str_from_instance=write_grid,
     )
 
 
-def read(words: list[str]) -> Grid:
-    """Words such as agent.tau=0.005,0.01 as a grid; dashes are underscores, as in other flags."""
+def read_grid(words: list[str]) -> Grid:
+    """The grid of words such as agent.tau=0.005,0.01; dashes may replace underscores."""
     grid: Grid = {}
     for word in words:
         key, _, values = word.replace(" ", "").partition("=")
         key = key.replace("-", "_")
         if key in grid:
-            raise UserError(f"The grid names {key} twice.")
+            raise UserError(f"--grid has {key} twice.")
         try:
             grid[key] = tuple(float(value) for value in values.split(","))
         except ValueError:
             raise UserError(
-                f"--grid {word} is not a setting with values, such as agent.tau=0.005,0.01."
+                f"--grid expects a setting with values such as agent.tau=0.005,0.01, got {word}."
             ) from None
     return grid
 
 
-def write(grid: Any) -> list[str]:
+def write_grid(grid: Any) -> list[str]:
     return [f"{key}={','.join(map(str, values))}" for key, values in grid.items()]
+
+
+def kwargs_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[dict[str, Value]] | None:
+    if info.type != dict[str, Value]:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="NAME VALUE …",
+        instance_from_str=read_kwargs,
+        is_instance=lambda value: isinstance(value, dict),
+        str_from_instance=lambda kwargs: [str(word) for pair in kwargs.items() for word in pair],
+    )
+
+
+def read_kwargs(words: list[str]) -> dict[str, Value]:
+    """Pairs of name and value; values are read as bool, int, float or text."""
+    if len(words) % 2:
+        raise UserError("--environment.kwargs expects pairs of name and value, e.g. g 9.81.")
+    return {name: read_value(word) for name, word in zip(words[::2], words[1::2], strict=True)}
+
+
+def read_value(word: str) -> Value:
+    if word in ("True", "False"):
+        return word == "True"
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(word)
+    return word

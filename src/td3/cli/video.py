@@ -10,12 +10,12 @@ import tyro
 
 from td3.errors import UserError
 
-MOST = 10_000  # a film of more would not fit into memory
+MOST = 10_000  # more would not fit into memory
 
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """Film the best policy of a run, as mp4 and GIF. Works without a display.
+    """Record the best policy of a run as mp4 and GIF. Works without a display.
 
     td3 video runs/my-run
 
@@ -25,18 +25,17 @@ class Arguments:
     """
 
     folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
-    """Run folder, or a policy's .safetensors file."""
+    """Run folder, or the .safetensors file of a policy."""
     pretrained: str = ""
-    """Instead of a run: the policy that comes with td3 for this task, e.g. HalfCheetah-v5."""
+    """Instead of a run: the pretrained policy for this task, e.g. HalfCheetah-v5."""
     out: Path | None = None
-    """Files to write, without the ending; otherwise videos/ in the run, or the pretrained task's
-    name, here."""
+    """Files to write, without suffix; default: videos/ in the run, or the task's name."""
     agent: int | None = None
-    """This agent of the run; otherwise the one that did best."""
+    """Number of the agent; default: the best one."""
     episodes: int = 1
-    """Episodes to film, one after the other."""
+    """Episodes to record, one after the other."""
     seconds: float = 30.0
-    """At most so many seconds of each episode."""
+    """Longest recording of one episode, in seconds."""
     seed: int = 1_000_000
     """Seed of the episodes."""
     environment: str = ""
@@ -48,9 +47,9 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     if not (1 <= arguments.episodes <= MOST and 0 < arguments.seconds <= MOST):
-        raise UserError(f"--episodes and --seconds must be greater than 0, and at most {MOST:,}.")
+        raise UserError(f"--episodes and --seconds must be greater than 0 and at most {MOST:,}.")
     if arguments.out and not arguments.out.name:
-        raise UserError(f"--out {arguments.out} names no file.")
+        raise UserError(f"--out {arguments.out} is not a file name.")
     from rich.console import Console
 
     from td3.policy.policy import load_policy
@@ -63,20 +62,20 @@ def run(arguments: Arguments) -> int:
     policy.task_to_play(arguments.environment, command)
     videos = (source if source.is_dir() else source.parent) / "videos"
     out = Path(arguments.pretrained) if arguments.pretrained else videos / policy.name
-    with Console(stderr=True).status("Filming") as status:
+    with Console(stderr=True).status("Recording") as status:
         paths = film(
             policy,
             arguments.out or out,
             episodes=arguments.episodes,
             seconds=arguments.seconds,
             seed=arguments.seed,
-            tell=lambda frames: status.update(f"Filming: {frames:,} frames"),
+            tell=lambda frames: status.update(f"Recording: {frames:,} frames"),
             environment=arguments.environment,
         )
     if arguments.json:
         print(json.dumps({"videos": [str(path) for path in paths]}))
     else:
         when = "" if policy.step is None else f", policy of step {policy.step:,}"
-        print(f"Filmed {policy.name}{when}")
+        print(f"Recorded {policy.name}{when}")
         print("\n".join(f"Wrote {path}" for path in paths))
     return 0

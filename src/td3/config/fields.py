@@ -100,4 +100,6 @@ def declared_settings(table: Any, prefix: str = "") -> Mapping[str, Setting]:
 def _words(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

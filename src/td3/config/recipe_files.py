@@ -30,8 +30,6 @@ def load_recipe(name: str) -> Config:
     if name.endswith(".toml") or "/" in name:
         path = Path(name)
         if not path.is_file():
-            raise UserError(
-                f"No recipe file {name}; create one with: td3 recipes copy paper {name}"
-            )
+            raise UserError(f"No recipe file {name}; 'td3 recipes copy paper {name}' creates one.")
         return dataclasses.replace(from_dict(read_toml(path)), recipe=path.stem)
     return dataclasses.replace(from_dict(tomllib.loads(recipe_text(name))), recipe=name)

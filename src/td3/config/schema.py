@@ -85,7 +85,7 @@ class AgentConfig:
 
     hidden_sizes: tuple[int, ...] = setting(
         (256, 256),
-        "Hidden layer sizes of actor and critics.",
+        "Hidden layers of actor and critics.",
         min=1,
         code=(256, 256),
         paper=(400, 300),
@@ -176,7 +176,7 @@ class LoopConfig:
     )
     random_steps: int = setting(
         25_000,
-        "Initial steps with uniformly random actions.",
+        "Initial steps with random actions.",
         min=0,
         code=25_000,
         paper="10,000 or 1,000",
@@ -184,7 +184,7 @@ class LoopConfig:
     )
     exploration_noise: float = setting(
         0.1,
-        "Standard deviation of the noise on actions.",
+        "Standard deviation of action noise.",
         unit="half the action range",
         min=0,
         code=0.1,
@@ -201,15 +201,14 @@ class LoopConfig:
     updates_per_step: int = setting(1, "Updates per environment step.", min=1, code=1, paper=1)
     replay_size: int = setting(
         1_000_000,
-        "Transitions in the replay buffer, per agent.",
-        "Slightly fewer for images with short episodes.",
+        "Size of the replay buffer, per agent.",
+        "Holds slightly fewer transitions of images if episodes are short.",
+        unit="transitions",
         min=1,
         code=1_000_000,
         common=True,
     )
-    log_every: int = setting(
-        1_000, "Interval of the training records in metrics.jsonl.", unit="steps", min=1
-    )
+    log_every: int = setting(1_000, "Steps between training records in metrics.jsonl.", min=1)
 
 
 @dataclass(frozen=True)
@@ -218,8 +217,7 @@ class EvaluationConfig:
 
     every: int = setting(
         5_000,
-        "Interval of evaluations.",
-        unit="steps",
+        "Steps between evaluations.",
         min=1,
         code=5_000,
         paper=5_000,
@@ -239,10 +237,9 @@ class CheckpointConfig:
 
     every: int = setting(
         10_000,
-        "Interval of checkpoints.",
+        "Steps between checkpoints.",
         "Affects results: each environment is created anew, with a new seed, at the first episode "
         "end after a checkpoint.",
-        unit="steps",
         min=1,
         common=True,
     )
@@ -259,7 +256,7 @@ class Config:
     checkpoint: CheckpointConfig = CheckpointConfig()
     recipe: str = setting(
         "",
-        "Recipe or TOML file with the default settings.",
+        "Recipe or TOML file to start from.",
         "Recipes: bullet, course, paper, pixels, pixels-quick, quick.",
         common=True,
     )

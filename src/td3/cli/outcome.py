@@ -1,0 +1,79 @@
+"""What `td3 train` and `td3 resume` print at the end."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from td3.errors import UserError
+
+
+def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> None:
+    """Print the result of a run and the commands to continue with."""
+    from td3.report.page import summary_json
+    from td3.report.summary import read_run
+
+    if as_json:
+        outcome = {"run": str(folder), "exit_code": code, **summary_json([read_run(folder)])}
+        print(json.dumps(outcome))
+        return
+    where = shlex.quote(str(folder))
+    if code:
+        print(f"Stopped. Continue with:  {program()} resume {where}")
+        return
+    if show:
+        draw_and_film(folder)
+    if quiet:
+        print(folder)
+        return
+    for line in ranking(folder):
+        print(line)
+    print(f"\nRun folder: {folder}\nNext:")
+    for command in ("evaluate {} --episodes 100", "video {}", "plot {}", "report {}"):
+        print(f"  {program()} {command.format(where)}")
+
+
+def ranking(folder: Path) -> list[str]:
+    """The combinations of a grid, best first; those with diverged seeds last."""
+    from td3.report.page import table
+    from td3.report.summary import read_run
+
+    rows = [row for row in table([read_run(folder)]) if row["kind"] == "group" and row["seeds"]]
+    if len(rows) < 2:
+        return []
+    lines = ["", "Mean of the last ten evaluations:"]
+    for row in sorted(rows, key=lambda row: (row["frozen"] or 0, -row["last_ten"])):
+        lost = f"  ({row['frozen']} of {row['seeds']} diverged)" if row["frozen"] else ""
+        lines.append(f"  {row['last_ten']:>10,.1f}  {row['label']}{lost}")
+    return lines
+
+
+def program() -> str:
+    """How the user can call this command: by name, or by its path in a virtual environment."""
+    if shutil.which("td3"):
+        return "td3"
+    return os.path.relpath(Path(sys.executable).parent / "td3")
+
+
+def draw_and_film(folder: Path) -> None:
+    """Write the learning curve and a video of the best policy."""
+    from td3.policy.policy import load_policy
+    from td3.policy.video import film
+    from td3.report.plots import plot
+    from td3.report.summary import read_run
+
+    def draw_curve() -> list[Path]:
+        return plot([read_run(folder)], folder / "plots" / "curves")
+
+    def make_video() -> list[Path]:
+        policy = load_policy(folder)
+        return film(policy, folder / "videos" / policy.name)
+
+    for write in (draw_curve, make_video):
+        try:
+            for path in write():
+                print(f"Wrote {path}")
+        except UserError as error:  # training itself succeeded
+            print(f"! {error}")
