@@ -1,4 +1,4 @@
-"""TOML files: nested tables of plain values, written and read."""
+"""Write and read TOML files with nested tables of plain values."""
 
 import re
 import tomllib
@@ -43,7 +43,11 @@ def _toml_value(value: Any) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file's tables, or one sentence about why not."""
+    """The tables of a TOML file.
+
+    Raises:
+        UserError: The file cannot be read or is not valid.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
