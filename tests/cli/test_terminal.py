@@ -1,4 +1,4 @@
-"""What is seen on a terminal, where tools write in colour and redraw."""
+"""Output on a terminal of 80 columns, with colours and redrawing."""
 
 import io
 import os
@@ -20,7 +20,7 @@ from td3.signals import STOPPING
 
 
 def seen(words: list[str], until: str = "", then: int = 0) -> tuple[str, int]:
-    """What a command shows on a terminal of 80 columns; at `until` it is sent a signal."""
+    """Output and exit code of a command on a terminal; at the text `until` it gets a signal."""
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     environment.pop("NO_COLOR", None)
@@ -37,10 +37,10 @@ def seen(words: list[str], until: str = "", then: int = 0) -> tuple[str, int]:
     while True:
         if not select.select([ours], [], [], 60)[0]:
             process.kill()
-            raise AssertionError(f"nothing more after {text.decode()}")
+            raise AssertionError(f"no output after {text.decode()}")
         try:
             text += os.read(ours, 4096)
-        except OSError:  # the other end is closed
+        except OSError:  # the process has closed its end
             break
         if until and until.encode() in text:
             process.send_signal(then)
@@ -49,7 +49,7 @@ def seen(words: list[str], until: str = "", then: int = 0) -> tuple[str, int]:
     return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text.decode()), process.wait()
 
 
-def test_a_mistake_is_one_sentence_in_colour_too() -> None:
+def test_mistake_on_terminal_prints_one_sentence() -> None:
     text, code = seen(["train", "Pendulum-v1", "--gamma", "0.9"])
     assert code == 2
     assert text.splitlines() == [
@@ -74,14 +74,33 @@ SMALL = [
 ]
 
 
-def test_the_bar_is_full_when_a_run_ends(tmp_path: Path) -> None:
+def test_doctor_prints_suggested_command_on_one_line() -> None:
+    options = ["--environment.pixels", "--environment.resize", "16", "--environment.grey"]
+    text, code = seen(["doctor", "Pendulum-v1", *options, "--steps", "20"])
+    assert code == 0
+    command = " ".join(["td3 train Pendulum-v1 --recipe pixels", *options])
+    assert len(command) > 80
+    assert f"  {command}" in text.splitlines()
+    assert "0 errors, " in text
+
+
+def test_train_prints_next_commands_on_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "a-folder-whose-name-is-longer-than-one-line-of-the-terminal" / "run"
+    text, code = seen([*SMALL, "--steps", "120", "--run", str(folder)])
+    assert code == 0
+    lines = [line.partition("td3 ")[2] for line in text.splitlines()]
+    for command in ("evaluate {} --episodes 100", "video {}", "plot {}", "report {}"):
+        assert command.format(folder) in lines
+
+
+def test_progress_bar_at_end_of_run_is_full(tmp_path: Path) -> None:
     text, code = seen([*SMALL, "--steps", "250", "--run", str(tmp_path / "run")])
     assert code == 0
     assert re.search(r"━ 100% 250/250 steps · took 0:\d\d", text)
     assert "Pendulum-v1 · seed 0\r\n" in text
 
 
-def test_the_bar_moves_before_the_pace_is_known() -> None:
+def test_progress_bar_moves_before_speed_is_known() -> None:
     with displayed(load_recipe("quick"), quiet=False) as shown:
         assert shown is not None
         shown.step(5000)
@@ -93,7 +112,7 @@ def test_the_bar_moves_before_the_pace_is_known() -> None:
         assert re.fullmatch(r"(499|500) steps/s · 0:10 left", task.fields["speed"])
 
 
-def test_no_time_is_promised_before_learning() -> None:
+def test_progress_during_random_actions_shows_no_remaining_time() -> None:
     with displayed(load_recipe("paper"), quiet=False) as shown:
         assert shown is not None
         shown.pace.marks = [(time.monotonic() - 10, 0)]
@@ -102,23 +121,23 @@ def test_no_time_is_promised_before_learning() -> None:
         assert re.fullmatch(r"(999|1,000) steps/s · random actions", task.fields["speed"])
 
 
-def test_a_refused_run_leaves_no_bar_behind(tmp_path: Path) -> None:
+def test_rejected_run_leaves_no_progress_bar(tmp_path: Path) -> None:
     text, code = seen(["train", "Pendulm-v1", "--run", str(tmp_path / "run")])
     assert code == 2
     assert "took" not in text
     assert "Did you mean 'Pendulum-v1'?" in text
 
 
-def test_a_stop_on_a_terminal_is_shown_by_what_redraws(tmp_path: Path) -> None:
+def test_stop_on_terminal_prints_no_extra_line(tmp_path: Path) -> None:
     words = [*SMALL, "--steps", "100000", "--run", str(tmp_path / "run")]
     text, code = seen(words, until="steps/s", then=signal.SIGINT)
     assert code == 130
     assert "Stopped. Continue with:" in text
-    assert f"\n{STOPPING}\n" not in text.replace("\r", ""), "a line that would be drawn over"
+    assert f"\n{STOPPING}\n" not in text.replace("\r", ""), "the display would overwrite this line"
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_a_stop_is_part_of_what_is_drawn(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_is_part_of_progress_display(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Console, "is_terminal", terminal)
     screen = Console(width=80, file=io.StringIO())
 

@@ -52,8 +52,10 @@ def list_recipes(as_json: bool) -> int:
         return 0
     for name in configs:
         lines = recipe_text(name).splitlines()
-        comment = " ".join(line.lstrip("# ") for line in lines[: lines.index("")])
-        print(f"{name:<12} {comment}")
+        first, *others = [line.lstrip("# ") for line in lines[: lines.index("")]]
+        print(f"{name:<12} {first}")
+        for line in others:
+            print(f"{'':<12} {line}")
     print("\nTry:\n  td3 recipes show paper\n  td3 recipes copy paper mine.toml")
     return 0
 

@@ -86,6 +86,14 @@ def setting(default: T, help: str, more: str = "", **facts: Any) -> T:
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def same_as(table: type, name: str) -> Any:
+    """A field with the default and help of a field of another class."""
+    field = next(field for field in dataclasses.fields(table) if field.name == name)
+    if field.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=field.default_factory, metadata=field.metadata)
+    return dataclasses.field(default=field.default, metadata=field.metadata)
+
+
 def declared_settings(table: Any, prefix: str = "") -> Mapping[str, Setting]:
     """Dotted name → declaration, of a configuration class or instance and its tables."""
     found: dict[str, Setting] = {}
