@@ -390,8 +390,10 @@ def test_evaluate_finds_what_is_stated(
     assert found["mean_return"] == pytest.approx(shipped["mean_return"], rel=1e-6)
     assert main(["evaluate", "--pretrained", "Pendulum-v1", "--episodes", "1"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Pendulum-v1, 1 episode: mean return ± its deviation over episodes\n")
-    assert re.search(r"over 5 other episodes; expected here \(99 %\): .*: agrees\n", said)
+    assert said.startswith(
+        "Pendulum-v1, 1 episode: mean return ± standard deviation over episodes\n"
+    )
+    assert re.search(r"over 5 other episodes; reproduced: expected .* \(99 % interval\)\n", said)
 
 
 @pytest.mark.parametrize(

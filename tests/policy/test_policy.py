@@ -196,7 +196,7 @@ def test_a_broken_card_is_one_sentence(saved: tuple[td3.TD3, Path], card: str) -
     [
         ({"environment": {"id": "Pendulum-v1", "gravity": 3}}, "unexpected keyword argument"),
         ({"environment": None}, "does not fit its card"),
-        ({"environment": {"id": "Pendulum-v1", "frame_stack": 0}}, "frame_stack must be greater"),
+        ({"environment": {"id": "Pendulum-v1", "frame_stack": 0}}, "frame_stack must be between"),
         ({"hidden_sizes": [8, 9]}, "actor.layer_2.weight is torch.float32 of shape (1, 8, 8)"),
     ],
 )

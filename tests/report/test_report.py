@@ -431,7 +431,7 @@ def test_who_stepped_the_environments_makes_no_other_curve(tmp_path: Path) -> No
 def test_a_seed_in_several_runs_is_said_to_count_once(tmp_path: Path, capsys: Any) -> None:
     folders = [str(make_run(tmp_path / name, curve_of([1.0, 2.0]))) for name in "ab"]
     assert main(["plot", *folders, "--out", str(tmp_path / "both")]) == 0
-    assert "in several runs of the same settings count once" in capsys.readouterr().err
+    assert "A seed in several runs of equal settings counts once" in capsys.readouterr().err
     assert main(["plot", folders[0], "--out", str(tmp_path / "one")]) == 0
     assert capsys.readouterr().err == ""
 

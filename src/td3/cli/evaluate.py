@@ -142,4 +142,5 @@ def verdict(published: dict[str, Any]) -> str:
     """Whether the returns lie in the interval that the published score predicts."""
     low, high = published["expected_low"], published["expected_high"]
     answer = "reproduced" if published["reproduced"] else "not reproduced"
-    return f"{answer}: expected {low:.2f} to {high:.2f} (99 % interval)"
+    expected = f"expected {low:.2f} to {high:.2f} (99 % interval)"
+    return f"over {published['episodes']} other episodes; {answer}: {expected}"

@@ -69,10 +69,7 @@ class EnvironmentConfig:
         max=100,
     )
     action_repeat: int = setting(
-        1,
-        "Simulator steps per action; td3 counts actions as steps.",
-        "DrQ-v2 uses 2.",
-        min=1,
+        1, "Simulator steps per action; td3 counts actions as steps.", "DrQ-v2 uses 2.", min=1
     )
     reward_scale: float = setting(
         1.0, "Factor on rewards in training; evaluation reports true rewards.", above=0, code=1
@@ -133,12 +130,7 @@ class AgentConfig:
         paper=0.2,
     )
     noise_clip: float = setting(
-        0.5,
-        "Largest smoothing noise.",
-        unit="half the action range",
-        min=0,
-        code=0.5,
-        paper=0.5,
+        0.5, "Largest smoothing noise.", unit="half the action range", min=0, code=0.5, paper=0.5
     )
     policy_freq: int = setting(2, "Critic updates per actor update.", min=1, code=2, paper=2)
     channels: tuple[int, ...] = setting(
@@ -216,12 +208,7 @@ class EvaluationConfig:
     """Episodes without exploration noise, on separate seeds."""
 
     every: int = setting(
-        5_000,
-        "Steps between evaluations.",
-        min=1,
-        code=5_000,
-        paper=5_000,
-        common=True,
+        5_000, "Steps between evaluations.", min=1, code=5_000, paper=5_000, common=True
     )
     episodes: int = setting(
         10, "Episodes per evaluation, always on the same seeds.", min=1, code=10, paper=10
