@@ -1,26 +1,27 @@
-"""Policies that come along in one moving picture: python benchmarks/wall.py FILE [TASK …]
+"""Pretrained policies in one animated picture: python -m benchmarks.wall FILE [TASK …]
 
-Without tasks it is those of `td3 bench paper`.
+Default: the tasks of `python -m benchmarks paper`.
 """
 
 import sys
 from itertools import count, islice
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from td3.bench.paper import BEYOND, TASKS
+from benchmarks.td3_bench.plan import OTHER_TASKS, PAPER_TASKS
 from td3.environments.environment import follow
 from td3.policy.policy import load_policy
 from td3.policy.video import Frame, frames_per_second, play, rendering
 
-COLUMNS, SIDE, LABEL = 3, 200, 22  # the last two in pixels
+COLUMNS, SIDE, LABEL = 3, 200, 22  # side and label height in pixels
 FPS, SECONDS, QUALITY = 20, 4, 40
 SEED = 1_000_000
 
 
-def tile(task: str) -> list[Frame]:
-    """Some seconds of a task in real time, episode after episode, with its name above."""
+def make_tile(task: str) -> list[Frame]:
+    """Return some seconds of a task in real time, with its name above."""
     print(f"filming {task}")
     policy = load_policy(pretrained=task)
     environment = rendering(policy.environment)
@@ -30,10 +31,10 @@ def tile(task: str) -> list[Frame]:
     endless = (frame for seed in count(SEED) for frame in play(policy, environment, seed, length))
     frames = list(islice(endless, length))
     environment.close()
-    return [labelled(frames[round(k * fps / FPS)], task) for k in range(SECONDS * FPS)]
+    return [add_label(frames[round(k * fps / FPS)], task) for k in range(SECONDS * FPS)]
 
 
-def labelled(frame: Frame, task: str) -> Frame:
+def add_label(frame: Frame, task: str) -> Frame:
     picture = Image.new("RGB", (SIDE, SIDE + LABEL), "white")
     fitted = ImageOps.fit(Image.fromarray(frame), (SIDE, SIDE), Image.Resampling.LANCZOS)
     picture.paste(fitted, (0, LABEL))
@@ -42,7 +43,7 @@ def labelled(frame: Frame, task: str) -> Frame:
     return np.asarray(picture)
 
 
-def row(tiles: list[list[Frame]]) -> list[Frame]:
+def join_row(tiles: list[list[Frame]]) -> list[Frame]:
     blank = np.full_like(tiles[0][0], 255)
     rest = [blank] * (COLUMNS - len(tiles))
     return [np.hstack([*side_by_side, *rest]) for side_by_side in zip(*tiles, strict=True)]
@@ -52,8 +53,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     out, *tasks = sys.argv[1:]
-    tiles = [tile(task) for task in tasks or (*TASKS, *BEYOND)]
-    rows = [row(tiles[k : k + COLUMNS]) for k in range(0, len(tiles), COLUMNS)]
+    tiles = [make_tile(task) for task in tasks or (*PAPER_TASKS, *OTHER_TASKS)]
+    rows = [join_row(tiles[k : k + COLUMNS]) for k in range(0, len(tiles), COLUMNS)]
     first, *others = (Image.fromarray(np.vstack(frames)) for frames in zip(*rows, strict=True))
-    how = {"append_images": others, "duration": 1000 // FPS, "loop": 0, "quality": QUALITY}
-    first.save(out, save_all=True, **how)
+    settings: dict[str, Any] = {"duration": 1000 // FPS, "loop": 0, "quality": QUALITY}
+    first.save(out, save_all=True, append_images=others, **settings)

@@ -1,34 +1,33 @@
-"""The comparison with other libraries: its order, its ratios and its failures, with fake ones."""
+"""Comparison with other libraries: order, speed-ups and failures, with fake libraries."""
 
 import dataclasses
 import json
 import os
-import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
-import tyro
 
-from td3.bench.measure import Rounds
-from td3.bench.peers import ENTRIES, OURS, Entry, contest, train_in_pieces
-from td3.bench.peers.contest import (
-    Failed,
-    Result,
-    Worker,
+from benchmarks.td3_bench import main
+from benchmarks.td3_bench.peers import LIBRARIES, OURS, Library, comparison, train_in_pieces
+from benchmarks.td3_bench.peers.comparison import (
+    LibraryFailed,
+    LibraryProcess,
+    LibraryResult,
     bench_peers,
-    environment_of,
-    ratios,
-    rotated,
+    rotate,
+    speed_ups,
+    thread_variables,
 )
-from td3.cli.bench import Arguments, run
+from td3.bench.measure import Rounds
 from td3.config import Config, load_recipe
 from td3.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = Rounds(2, 0.5)
+INSTALL = "not installed; pip install -r benchmarks/peers.txt"
 FAKE = """
 import os, sys, time
 
@@ -76,30 +75,28 @@ def config() -> Config:
     return dataclasses.replace(recipe, environment=environment, device="cpu")
 
 
-def entry(
+def make_library(
     name: str, log: Path, monkeypatch: pytest.MonkeyPatch, speed: int = 100, trouble: str = ""
-) -> Entry:
-    """A contestant that a worker can import."""
+) -> Library:
+    """Write an adapter that the library's process can import."""
     text = FAKE.format(speed=speed, trouble=trouble, log=str(log))
     (log.parent / f"{name}.py").write_text(text, encoding="utf-8")
-    folders = [Path(contest.__file__).parents[3], log.parent]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
-    return Entry(name, "json", "numpy", "nothing")
+    folders = [str(log.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
+    return Library(name, "json", "numpy", "nothing")
 
 
-def test_rounds_take_turns_and_ratios_are_of_the_same_round(
+def test_bench_peers_alternates_and_divides_speeds_of_the_same_round(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entries = {
-        OURS: entry("fake_ours", log, monkeypatch, speed=300),
-        "other": entry("fake_other", log, monkeypatch, speed=100),
-        "absent": Entry("fake_absent", "no_such_library", "nothing", "nothing"),
+    libraries = {
+        OURS: make_library("fake_ours", log, monkeypatch, speed=300),
+        "other": make_library("fake_other", log, monkeypatch, speed=100),
+        "absent": Library("fake_absent", "no_such_library", "nothing", "nothing"),
     }
-    ticks: list[int] = []
-    found = bench_peers(config(), (1, 2), ROUNDS, lambda: ticks.append(1), entries)
+    found = bench_peers(config(), (1, 2), ROUNDS, libraries)
     order = ["fake_ours 1", "fake_ours 2", "fake_other 1", "fake_other 2"]
     assert log.read_text().splitlines() == order + order[1:] + order[:1]
-    assert len(ticks) == 3 * 2 + 2  # every start, every round
     assert found.results["other"].speeds == {1: [100, 100], 2: [200, 200]}
     assert {name: figure.values for name, figure in found.figures.items()} == {
         "td3_over_other_1_threads": [3, 3],
@@ -110,51 +107,51 @@ def test_rounds_take_turns_and_ratios_are_of_the_same_round(
     assert report.keys() >= {"benchmark", "settings", "figures", "machine", "contestants"}
     assert report["settings"]["threads"] == [1, 2]
     assert report["settings"]["update"] == "step"
-    assert report["contestants"]["absent"]["absent"] == "not installed; pip install 'td3[peers]'"
+    assert report["contestants"]["absent"]["absent"] == INSTALL
     assert report["contestants"][OURS]["better_threads"] == 2
     assert report["contestants"][OURS]["steps_per_second"]["1"]["median"] == 300
 
 
-def test_one_that_fails_says_why_and_the_others_go_on(
+def test_bench_peers_with_failing_libraries_reports_them_and_continues(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contest, "START_SECONDS", 5.0)
-    entries = {OURS: entry("fake_ours", log, monkeypatch)}
+    monkeypatch.setattr(comparison, "START_SECONDS", 5.0)
+    libraries = {OURS: make_library("fake_ours", log, monkeypatch)}
     for trouble in ("raises", "dies", "hangs"):
-        entries[trouble] = entry(f"fake_{trouble}", log, monkeypatch, trouble=trouble)
-    found = bench_peers(config(), (1,), ROUNDS, entries=entries)
+        libraries[trouble] = make_library(f"fake_{trouble}", log, monkeypatch, trouble=trouble)
+    found = bench_peers(config(), (1,), ROUNDS, libraries=libraries)
     assert found.results[OURS].speeds == {1: [100, 100]}
-    assert found.results["raises"].absent == "failed: ValueError: no such thing"
-    assert found.results["dies"].absent == "failed: out of luck"
-    assert found.results["hangs"].absent == "failed: no answer within 5 s"
+    assert found.results["raises"].missing == "failed: ValueError: no such thing"
+    assert found.results["dies"].missing == "failed: out of luck"
+    assert found.results["hangs"].missing == "failed: no answer within 5 s"
     assert found.figures == {}
 
 
-def test_the_better_thread_count_is_each_ones_own() -> None:
-    ours, theirs = Result("", speeds={1: [10, 20], 2: [30, 40]}), Result("", speeds={1: [5], 2: []})
-    theirs.speeds = {1: [5, 10], 2: [1, 2]}
-    found = {name: figure.values for name, figure in ratios({OURS: ours, "it": theirs}).items()}
+def test_speed_ups_use_the_best_thread_count_of_each_library() -> None:
+    ours = LibraryResult("", speeds={1: [10, 20], 2: [30, 40]})
+    theirs = LibraryResult("", speeds={1: [5, 10], 2: [1, 2]})
+    found = {name: figure.values for name, figure in speed_ups({OURS: ours, "it": theirs}).items()}
     assert found == {
         "td3_over_it_1_threads": [2, 2],
         "td3_over_it_2_threads": [30, 20],
         "td3_over_it_better": [6, 4],
     }
-    assert ratios({OURS: Result("", absent="gone"), "it": theirs}) == {}
+    assert speed_ups({OURS: LibraryResult("", missing="gone"), "it": theirs}) == {}
 
 
-def test_everyone_is_first_once() -> None:
-    assert [rotated([1, 2, 3], turn) for turn in range(4)] == [
+def test_rotate_puts_every_item_first_once() -> None:
+    assert [rotate([1, 2, 3], turn) for turn in range(4)] == [
         [1, 2, 3],
         [2, 3, 1],
         [3, 1, 2],
         [1, 2, 3],
     ]
-    assert rotated([], 3) == []
+    assert rotate([], 3) == []
 
 
-def test_threads_are_set_before_a_library_is_imported() -> None:
-    one = environment_of(dataclasses.replace(config(), threads=1))
-    two = environment_of(dataclasses.replace(config(), threads=2, device="cuda"))
+def test_thread_variables_of_cpu_and_cuda() -> None:
+    one = thread_variables(dataclasses.replace(config(), threads=1))
+    two = thread_variables(dataclasses.replace(config(), threads=2, device="cuda"))
     assert (one["OMP_NUM_THREADS"], two["MKL_NUM_THREADS"]) == ("1", "2")
     assert (one["XLA_FLAGS"][-5:], two["XLA_FLAGS"][-4:]) == ("false", "true")
     assert (one["JAX_PLATFORMS"], two["JAX_PLATFORMS"]) == ("cpu", "cuda")
@@ -162,64 +159,60 @@ def test_threads_are_set_before_a_library_is_imported() -> None:
     assert "CUDA_VISIBLE_DEVICES" not in two
 
 
-def test_a_piece_is_repeated_until_the_time_is_over() -> None:
+def test_train_in_pieces_repeats_until_the_time_is_over() -> None:
     steps, seconds = train_in_pieces(lambda: 7, 0.01)
     assert steps % 7 == 0
     assert steps > 0
     assert seconds >= 0.01
 
 
-def test_every_entry_has_its_adapter_and_its_place_in_the_extra() -> None:
-    assert len(ENTRIES) == 6
-    assert all(find_spec(found.adapter) for found in ENTRIES.values())
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extra = {line.split(">")[0] for line in project["optional-dependencies"]["peers"]}
-    assert extra == {found.distribution for found in ENTRIES.values()} - {"td3"}
+def test_every_library_has_an_adapter_and_a_requirement() -> None:
+    assert len(LIBRARIES) == 6
+    assert all(find_spec(found.adapter) for found in LIBRARIES.values())
+    lines = (ROOT / "benchmarks/peers.txt").read_text(encoding="utf-8").splitlines()
+    required = {line.split(">")[0] for line in lines if line[:1] != "#"}
+    assert required == {found.distribution for found in LIBRARIES.values()} - {"td3"}
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_an_installed_library_trains(name: str) -> None:
-    """In a process of its own, as in the comparison; also our own way of training."""
-    if find_spec(ENTRIES[name].module) is None:
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_every_installed_library_trains_in_its_process(name: str) -> None:
+    if find_spec(LIBRARIES[name].module) is None:
         pytest.skip(f"{name} is not installed")
     loop = dataclasses.replace(config().loop, random_steps=100, update="step", replay_size=1000)
-    worker = Worker(ENTRIES[name], dataclasses.replace(config(), loop=loop))
+    worker = LibraryProcess(LIBRARIES[name], dataclasses.replace(config(), loop=loop))
     try:
         worker.wait_until_ready()
         assert worker.train(0.2) > 1
-    except Failed as failure:
+    except LibraryFailed as failure:
         pytest.fail(str(failure))
     finally:
         worker.close()
 
 
-def test_the_table_and_the_json(
+def test_peers_command_prints_a_table_and_writes_json(
     log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ENTRIES:
-        monkeypatch.setitem(ENTRIES, name, Entry("none", "no_such_library", "nothing", "nothing"))
-    monkeypatch.setitem(ENTRIES, OURS, entry("fake_ours", log, monkeypatch))
+    for name in LIBRARIES:
+        monkeypatch.setitem(
+            LIBRARIES, name, Library("none", "no_such_library", "nothing", "nothing")
+        )
+    monkeypatch.setitem(LIBRARIES, OURS, make_library("fake_ours", log, monkeypatch))
     words = ["peers", "Pendulum-v1", "--rounds", "1", "--seconds", "0.5", "--device", "cpu"]
-    assert run(tyro.cli(Arguments, args=[*words, "--out", str(log)])) == 0
-    shown = capsys.readouterr().out
-    assert "steps/s, 1 thread" in shown
-    assert shown.count("not installed; pip install 'td3[peers]'") == 5
+    assert main([*words, "--out", str(log)]) == 0
+    table = capsys.readouterr().out
+    assert "steps/s, threads: 1" in table
+    assert table.count(INSTALL) == 5
     assert json.loads(log.read_text())["benchmark"] == "peers"
 
 
 @pytest.mark.parametrize("threads", [["0"], ["1", "1"], []])
-def test_bad_thread_counts_are_refused(threads: list[str]) -> None:
+def test_bench_peers_with_bad_thread_counts_raises(threads: list[str]) -> None:
     with pytest.raises(UserError, match="threads must be"):
-        bench_peers(config(), [int(count) for count in threads], ROUNDS, entries={})
+        bench_peers(config(), [int(count) for count in threads], ROUNDS, libraries={})
 
 
-def test_only_peers_take_several_thread_counts() -> None:
-    with pytest.raises(UserError, match="one thread count"):
-        run(tyro.cli(Arguments, args=["update", "--threads", "1", "2"]))
-
-
-def test_nothing_is_left_running(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Worker(entry("fake_ours", log, monkeypatch), config())
+def test_library_process_after_close_is_gone(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = LibraryProcess(make_library("fake_ours", log, monkeypatch), config())
     worker.close()
     assert worker.process.poll() is not None
     with pytest.raises(ProcessLookupError):

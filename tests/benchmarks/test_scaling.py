@@ -1,4 +1,4 @@
-"""How cost grows: the axes, what is left out, the figure."""
+"""Scaling: the axes, the points that are left out, the figure."""
 
 import dataclasses
 import json
@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-import tyro
 
-from td3.bench import scaling
+from benchmarks.td3_bench import main, scaling
+from benchmarks.td3_bench.scaling import AXES, bench_scaling, sizes_of
+from benchmarks.td3_bench.scaling_plot import plot_scaling, points_of
 from td3.bench.measure import Figure, Rounds
-from td3.bench.scaling import AXES, bench_scaling, count_points, sizes_of
-from td3.bench.scaling_plot import plot_scaling, points_of
-from td3.cli import main
-from td3.cli.bench import Arguments, run
 from td3.config import Config, load_recipe
 from td3.errors import UserError
 
@@ -35,7 +32,7 @@ def config() -> Config:
     return dataclasses.replace(recipe, environment=environment, device="cpu")
 
 
-def test_the_axes_double() -> None:
+def test_axes_double_from_point_to_point() -> None:
     assert {name: (axis.sizes[0], axis.sizes[-1]) for name, axis in AXES.items()} == {
         "agents": (1, 256),
         "batch": (64, 4096),
@@ -46,12 +43,10 @@ def test_the_axes_double() -> None:
         assert [b / a for a, b in zip(axis.sizes, axis.sizes[1:], strict=False)] == [2] * (
             len(axis.sizes) - 1
         )
-    assert count_points(list(AXES)) == 9 + 7 + 5 + 6
-    assert count_points(list(AXES), coarse=True) == 5 + 4 + 3 + 4
     assert sizes_of("environments", coarse=True) == (1, 4, 16, 32)
 
 
-def test_each_axis_changes_one_size_alone() -> None:
+def test_axis_apply_changes_one_setting() -> None:
     start = config()
     assert AXES["agents"].apply(start, 8).seeds == 8
     assert AXES["batch"].apply(start, 8).agent.batch_size == 8
@@ -65,11 +60,9 @@ def shorten(monkeypatch: pytest.MonkeyPatch, **sizes: tuple[int, ...]) -> None:
         monkeypatch.setitem(AXES, name, dataclasses.replace(AXES[name], sizes=few))
 
 
-def test_points_carry_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_scaling_reports_figures_per_point(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch, agents=(1, 2), environments=(1, 2))
-    ticks: list[int] = []
-    found = bench_scaling(config(), ["agents", "environments"], TINY, lambda: ticks.append(1))
-    assert len(ticks) == 4
+    found = bench_scaling(config(), ["agents", "environments"], TINY)
     report = json.loads(json.dumps(found.as_dict()))
     assert list(report["axes"]) == ["agents", "environments"]
     two = report["axes"]["agents"][1]
@@ -81,13 +74,15 @@ def test_points_carry_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report["axes"]["environments"][1]["figures"]["steps_per_second"]["median"] > 0
 
 
-def test_what_is_too_large_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_scaling_leaves_out_points_that_are_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shorten(monkeypatch, agents=(1, 2, 4, 8))
     clock = iter([0.0, 10.0, 10.0, 40.0])  # the first point takes 10 s, the second 30
 
     def measure(asked: Config, rounds: Rounds) -> dict[str, Figure]:
         if asked.seeds == 2:
-            raise UserError("The replay ring needs 9 GB.")
+            raise UserError("The replay buffer needs 9 GB.")
         return {"updates_per_second": Figure("1/s", [1.0])}
 
     monkeypatch.setattr(scaling, "measure_update", measure)
@@ -95,11 +90,11 @@ def test_what_is_too_large_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     points = bench_scaling(config(), ["agents"], TINY, longest=50).axes["agents"]
     assert [point.left_out for point in points] == [
         "",
-        "The replay ring needs 9 GB",
+        "The replay buffer needs 9 GB",
         "would take about 60 s",
         "would take about 120 s",
     ]
-    assert points[1].as_dict() == {"size": 2, "left_out": "The replay ring needs 9 GB"}
+    assert points[1].as_dict() == {"size": 2, "left_out": "The replay buffer needs 9 GB"}
 
 
 def stored(device: str, seconds: float) -> dict[str, Any]:
@@ -119,7 +114,7 @@ def stored(device: str, seconds: float) -> dict[str, Any]:
     }
 
 
-def test_a_figure_of_several_machines(tmp_path: Path) -> None:
+def test_plot_scaling_of_two_machines_writes_png_and_svg(tmp_path: Path) -> None:
     reports = [stored("cpu", 0.01), stored("cuda", 0.001)]
     assert points_of(reports[0], "agents")[:2] == ([1, 2, 4], pytest.approx([0.01, 0.02, 0.04]))
     assert points_of(reports[0], "agents")[2] == pytest.approx([0.005, 0.01, 0.02])
@@ -132,23 +127,18 @@ def test_a_figure_of_several_machines(tmp_path: Path) -> None:
         plot_scaling([reports[0] | {"axes": {}}], tmp_path / "none")
 
 
-def test_the_command_writes_table_json_and_figure(
+def test_scaling_command_writes_table_json_and_figure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     shorten(monkeypatch, batch=(8, 16))
     monkeypatch.chdir(tmp_path)
     words = ["scaling", "Pendulum-v1", "--rounds", "1", "--seconds", "0.01", "--device", "cpu"]
     words += ["--recipe", "quick", "--axes", "batch", "--out", "s.json", "--plot", "s.png"]
-    assert run(tyro.cli(Arguments, args=words)) == 0
+    assert main(words) == 0
     assert "batch size" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.json", "s.png", "s.svg"]
 
 
-def test_only_scaling_is_drawn(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--plot draws"):
-        run(tyro.cli(Arguments, args=["update", "--plot", str(tmp_path / "x.png")]))
-
-
-def test_no_axis_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "scaling", "--axes"]) == 2
-    assert "Name at least one of the axes" in capsys.readouterr().err
+def test_scaling_command_without_axes_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scaling", "--axes"]) == 2
+    assert "Name at least one axis" in capsys.readouterr().err

@@ -23,7 +23,7 @@ COMMANDS = {
     "video": "record a trained policy (mp4 and GIF)",
     "plot": "draw learning curves with confidence intervals (PNG and SVG)",
     "report": "write a page about one or more runs (Markdown and HTML)",
-    "bench": "measure speed on this machine; train the paper's tasks",
+    "bench": "measure speed on this machine",
     "doctor": "check this machine and an environment",
     "recipes": "list, show and copy recipes",
     "completion": "print a completion script for bash, zsh or fish",
@@ -90,8 +90,6 @@ def dispatch(command: str, words: list[str]) -> int:
     if command not in COMMANDS:
         hint = nearest(command, COMMANDS)
         raise UserError(f"No command {command!r}.{hint} 'td3 --help' lists them.")
-    if words[:1] == ["paper"] and command == "bench":  # trains, while the others measure
-        command, words = "bench_paper", words[1:]
     module = importlib.import_module(f"td3.cli.{command}")
     default = module.default(words) if hasattr(module, "default") else None
     if hasattr(module, "short_help") and {"-h", "--help"} & set(words):

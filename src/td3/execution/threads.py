@@ -11,7 +11,7 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.replay import ReplayBuffer
 from td3.execution.cpu.learner import PlannedUpdates
-from td3.execution.products import update_products
+from td3.execution.flop import update_flop
 from td3.layout import Layout, layout_size
 from td3.machine import usable_cores
 from td3.training.metrics import Interval
@@ -26,8 +26,8 @@ def fastest_threads(
     state_dim: int, action_dim: int, hidden_sizes: tuple[int, ...], batch_size: int, agents: int
 ) -> int:
     """As many as still make an update clearly faster."""
-    products = update_products(state_dim, action_dim, hidden_sizes, batch_size, agents)
-    if usable_cores() == 1 or products.flop_per_update(policy_freq=2) < WORTH_SHARING:
+    flop = update_flop(state_dim, action_dim, hidden_sizes, batch_size, agents)
+    if usable_cores() == 1 or flop < WORTH_SHARING:
         return 1
     updating = example(state_dim, action_dim, hidden_sizes, batch_size, agents)
     return fastest(partial(updating, 2))  # one of them delayed
