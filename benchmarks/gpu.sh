@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Everything that is shown of td3 on a GPU:
+# All published GPU measurements and trainings:
 #   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper]
 #     [original] [course]
-# TD3_MINUTES limits what trains for long; TD3_TASKS names some of the paper's tasks, TD3_AT_ONCE trains
-# several side by side, TD3_EVERY says how many steps lie between evaluations, TD3_RECIPES names some of
-# the course's two recipes.
-# Logs and results are written into FOLDER; results that are to be kept go to benchmarks/results.
+# Variables: TD3_MINUTES (time limit of trainings), TD3_TASKS (some of the paper's tasks), TD3_AT_ONCE (tasks
+# trained at the same time), TD3_EVERY (steps between evaluations), TD3_RECIPES (some of the course's recipes).
+# Logs and results go to FOLDER. Copy results that should be published to benchmarks/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 folder=$1
 name=${TD3_GPU:-h200}
 shift
 td3=(python3 -m td3)
+lab=(python3 -m benchmarks)
 read -ra tasks <<<"${TD3_TASKS:-}"
 
-tests() { # parity of every way to execute an update, exact resume, fused kernels
+tests() { # parity of all execution paths, exact resume, fused kernels
   files=$(grep -lr "mark.gpu" tests --include='*.py')
-  # Few threads each: on every core at once they would wait for each other.
+  # Few threads per process; otherwise the processes compete for cores.
   # shellcheck disable=SC2086
   OMP_NUM_THREADS=2 TORCHINDUCTOR_COMPILE_THREADS=1 python3 -m pytest -m gpu -p no:benchmark -n 8 -rs \
     --junitxml="$folder/tests-$name.xml" $files >"$folder/tests-$name.log" 2>&1
@@ -25,9 +25,9 @@ tests() { # parity of every way to execute an update, exact resume, fused kernel
 
 update() {
   for agents in 1 10 64 128 256; do
-    "${td3[@]}" bench update --agents $agents --rounds 5 --seconds 0.5 --out "$folder/update-$name-$agents.json"
+    "${lab[@]}" update --agents $agents --rounds 5 --seconds 0.5 --out "$folder/update-$name-$agents.json"
   done
-  "${td3[@]}" bench update --agents 10 --precision float32 --rounds 5 --seconds 0.5 \
+  "${lab[@]}" update --agents 10 --precision float32 --rounds 5 --seconds 0.5 \
     --out "$folder/update-$name-10-float32.json"
 }
 
@@ -37,27 +37,27 @@ throughput() {
 }
 
 environments() {
-  "${td3[@]}" bench environments --seconds 0.3 --out "$folder/environments-$name.json"
+  "${lab[@]}" environments --seconds 0.3 --out "$folder/environments-$name.json"
 }
 
 scaling() {
-  "${td3[@]}" bench scaling --coarse --rounds 3 --seconds 0.2 --out "$folder/scaling-$name.json"
+  "${lab[@]}" scaling --coarse --rounds 3 --seconds 0.2 --out "$folder/scaling-$name.json"
 }
 
 images() {
   for precision in tf32 bf16; do
-    "${td3[@]}" bench images --recipe pixels --precision $precision --rounds 5 --seconds 1 \
+    "${lab[@]}" images --recipe pixels --precision $precision --rounds 5 --seconds 1 \
       --out "$folder/images-$name-$precision.json"
   done
 }
 
-pixels() { # cheetah-run and CarRacing from pixels, side by side, for TD3_MINUTES; again: on from there
+pixels() { # cheetah-run and CarRacing from pixels, at the same time, for TD3_MINUTES; a second call continues
   learn cheetah-run-pixels dm_control/cheetah-run-v0 &
   learn car-racing-pixels CarRacing-v3 --environment.resize 0 --environment.action-repeat 4 &
   wait
 }
 
-learn() { # RUN TASK OPTIONS: what is kept of the run goes to FOLDER/RUN
+learn() { # RUN TASK OPTIONS: copies the small files of the run to FOLDER/RUN
   run=runs/$1 kept=$folder/$1
   if [ -d "$run" ]; then
     command=(resume "$run")
@@ -69,30 +69,30 @@ learn() { # RUN TASK OPTIONS: what is kept of the run goes to FOLDER/RUN
   cp "$run"/{config.toml,metrics.jsonl,events.jsonl} "$run"/policy/agent-0.safetensors "$kept"
 }
 
-share() { # let kernels of several processes run side by side
+share() { # let kernels of several processes run at the same time
   command -v nvidia-cuda-mps-control >/dev/null || return 0
   nvidia-cuda-mps-control -d && trap 'echo quit | nvidia-cuda-mps-control' EXIT
 }
 
-paper() { # the paper's tasks, for TD3_MINUTES; again: on from there
+paper() { # the paper's tasks, for TD3_MINUTES; a second call continues
   at_once=${TD3_AT_ONCE:-1}
   [ "$at_once" -gt 1 ] && share
-  timeout $((60 * ${TD3_MINUTES:-8})) "${td3[@]}" bench paper --at-once "$at_once" "${tasks[@]}" \
+  timeout $((60 * ${TD3_MINUTES:-8})) "${lab[@]}" paper --at-once "$at_once" "${tasks[@]}" \
     --evaluation.every "${TD3_EVERY:-20000}" --results "$folder/paper" --json
 }
 
-original() { # with the paper's own settings, where those of the authors' code today learn later
-  timeout $((60 * ${TD3_MINUTES:-20})) "${td3[@]}" bench paper Hopper-v5 Walker2d-v5 \
+original() { # the paper's own settings, for tasks that learn later with the current ones
+  timeout $((60 * ${TD3_MINUTES:-20})) "${lab[@]}" paper Hopper-v5 Walker2d-v5 \
     --recipe benchmarks/original.toml --evaluation.every "${TD3_EVERY:-20000}" \
     --runs runs/original --results "$folder/original" --json
 }
 
-course() { # PyBullet's walkers, with the walk-throughs' settings and with those of RL Baselines3 Zoo
+course() { # PyBullet walkers, with the settings of the walk-throughs and of RL Baselines3 Zoo
   walkers=(AntBulletEnv-v0 HalfCheetahBulletEnv-v0 Walker2DBulletEnv-v0)
   declare -A steps=([course]=500000 [bullet]=1000000)
   share
   for recipe in ${TD3_RECIPES:-course bullet}; do
-    "${td3[@]}" bench paper "${walkers[@]}" --recipe "$recipe" --steps "${steps[$recipe]}" --seeds 3 \
+    "${lab[@]}" paper "${walkers[@]}" --recipe "$recipe" --steps "${steps[$recipe]}" --seeds 3 \
       --at-once 3 --evaluation.every "${TD3_EVERY:-20000}" --runs "runs/$recipe" \
       --results "$folder/$recipe" --json
   done
