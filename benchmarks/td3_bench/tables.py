@@ -1,6 +1,7 @@
 """Terminal tables of 'python -m benchmarks peers' and 'python -m benchmarks scaling'."""
 
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -11,15 +12,15 @@ from td3.bench.measure import Figure
 from td3.cli.bench import format_number
 
 
-def comparison_tables(comparison: Comparison) -> list[Table | str]:
-    """Return steps per second at each thread count, the speed-ups, and what is missing."""
+def print_comparison(comparison: Comparison) -> None:
+    """Print steps per second at each thread count, the speed-ups, and what is missing."""
     counts = comparison.settings["threads"]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for threads in counts:
         table.add_column(f"steps/s, threads: {threads}", justify="right")
     table.add_column(f"speed-up of {OURS}", justify="right")
-    notes: list[Table | str] = []
+    notes = []
     for name, result in comparison.results.items():
         label = f"{name} {result.version}".strip()
         if result.missing:
@@ -33,11 +34,14 @@ def comparison_tables(comparison: Comparison) -> list[Table | str]:
         table.add_row(label, *cells, format_figure(ratio, bold=True) if ratio else "")
     if len(counts) > 1:
         notes.append("[dim]bold: best thread count, used for the speed-up[/dim]")
-    return [table, *notes]
+    console = Console(highlight=False, soft_wrap=True)
+    for part in (table, *notes):
+        console.print(part)
 
 
-def scaling_tables(scaling: Scaling) -> list[Table | str]:
-    return [axis_table(name, points) for name, points in scaling.axes.items()]
+def print_scaling(scaling: Scaling) -> None:
+    for name, points in scaling.axes.items():
+        Console(highlight=False, soft_wrap=True).print(axis_table(name, points))
 
 
 def axis_table(name: str, points: list[Point]) -> Table:

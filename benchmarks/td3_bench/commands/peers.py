@@ -31,7 +31,7 @@ class Arguments(Measurement):
 
 
 def run(arguments: Arguments) -> int:
-    from benchmarks.td3_bench.tables import comparison_tables
+    from benchmarks.td3_bench.tables import print_comparison
 
     def measure(config: "Config", rounds: "Rounds") -> "Benchmark":
         from benchmarks.td3_bench.peers.comparison import bench_peers
@@ -40,4 +40,4 @@ def run(arguments: Arguments) -> int:
         config = dataclasses.replace(config, precision=arguments.precision)
         return bench_peers(config, arguments.threads, rounds)
 
-    return run_measurement(arguments, measure, comparison_tables)
+    return run_measurement(arguments, measure, print_comparison)

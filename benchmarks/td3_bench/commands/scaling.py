@@ -39,7 +39,7 @@ def run(arguments: Arguments) -> int:
         raise UserError("Name at least one axis: agents, batch, width, environments.")
     if arguments.plot and not arguments.plot.parent.is_dir():
         raise UserError(f"The folder {arguments.plot.parent} does not exist.")
-    from benchmarks.td3_bench.tables import scaling_tables
+    from benchmarks.td3_bench.tables import print_scaling
 
     def measure(config: "Config", rounds: "Rounds") -> "Benchmark":
         from benchmarks.td3_bench.scaling import bench_scaling
@@ -53,4 +53,4 @@ def run(arguments: Arguments) -> int:
                 print(f"Wrote {path}", file=sys.stderr)
         return found
 
-    return run_measurement(arguments, measure, scaling_tables)
+    return run_measurement(arguments, measure, print_scaling)

@@ -12,8 +12,6 @@ import tyro
 from td3.errors import UserError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from td3.bench.measure import Benchmark, Rounds
     from td3.config import Config
 
@@ -122,9 +120,9 @@ def in_environment(config: "Config", task: str) -> "Config":
 def run_measurement(
     arguments: Measurement,
     measure: "Callable[[Config, Rounds], Benchmark]",
-    tables: "Callable[[Any], list[Table | str]] | None" = None,
+    show: "Callable[[Any], None] | None" = None,
 ) -> int:
-    """Measure, write the JSON, and print tables or the JSON."""
+    """Measure, write the JSON, and print the figures or the JSON."""
     if arguments.out and not arguments.out.parent.is_dir():
         raise UserError(f"The folder {arguments.out.parent} does not exist.")
     from td3.bench.measure import Rounds
@@ -139,7 +137,7 @@ def run_measurement(
     if arguments.json:
         print(text)
     else:
-        print_benchmark(benchmark, tables(benchmark) if tables else [figure_table(benchmark)])
+        (show or print_benchmark)(benchmark)
         if arguments.out:
             print(f"Wrote {arguments.out}")
     return 0
@@ -164,39 +162,17 @@ def resolve_config(arguments: Measurement) -> "Config":
     )
 
 
-def print_benchmark(benchmark: "Benchmark", tables: "list[Table | str]") -> None:
-    """Print the settings, the tables and the machine."""
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=True)
-    settings = [f"{name} {value}" for name, value in benchmark.settings.items()]
-    console.print(f"{benchmark.name}: {', '.join(settings)}", markup=False)
-    for table in tables:
-        console.print(table)
-    where = benchmark.circumstances
-    machine, torch = ", ".join(map(str, where["machine"].values())), where["versions"]["torch"]
-    console.print(f"machine: {machine}; torch {torch}, commit {where['commit']}", markup=False)
-    if (load := where["load_average"][0]) > 0.5:
-        console.print(f"[yellow]![/yellow] The load was {load:.1f} before the start.")
-
-
-def figure_table(benchmark: "Benchmark", labels: dict[str, str] | None = None) -> "Table":
-    """Return one row per figure."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    table.add_column("median", justify="right")
-    table.add_column("quartiles", justify="right")
+def print_benchmark(benchmark: "Benchmark") -> None:
+    """Print the settings, the figures and the machine."""
+    print(", ".join(f"{name} {value}" for name, value in benchmark.settings.items()))
     for name, figure in benchmark.figures.items():
-        if name.startswith("agent_") and benchmark.settings.get("agents") == 1:
-            continue
-        lower, median, upper = map(format_number, figure.quartiles)
-        unit = "" if figure.unit == "1/s" else f" {figure.unit}"
-        label = (labels or {}).get(name, name.replace("_", " "))
-        table.add_row(label, f"[bold]{median}[/bold]{unit}", f"{lower} – {upper}")
-    return table
+        if not (name.startswith("agent_") and benchmark.settings.get("agents") == 1):
+            lower, median, upper = map(format_number, figure.quartiles)
+            label = name.replace("_", " ")
+            print(f"  {label:<36}{median:>9} {figure.unit:<8} ({lower} – {upper})")
+    where = benchmark.circumstances
+    machine, load = ", ".join(map(str, where["machine"].values())), where["load_average"][0]
+    print(f"{machine}; torch {where['versions']['torch']}, commit {where['commit']}, load {load}")
 
 
 def format_number(value: float) -> str:
