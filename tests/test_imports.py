@@ -28,7 +28,6 @@ LAYER_OF = {group: row for row, line in enumerate(LAYERS.split("\n")) for group 
 # Still to be untangled; each line goes away with the split that it names.
 KNOWN = {
     ("training", "execution"): "assemble a training outside of the loop",
-    ("bench", "report"): "move the laboratory out of the package",
 }
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from td3.run.files import make_writable
-
 from td3.config import Config, changes, load_recipe, to_dict
 from td3.config.checks import check
 from td3.errors import UserError
+from td3.files import make_writable
 from td3.machine import usable_cores
 from td3.report.summary import read_run
 from td3.run.folder import folder_name, read_config

@@ -24,7 +24,7 @@ from td3.errors import UserError
         ),
         ({"at_once": 0}, "at-once must be 1 or more"),
         ({"at_once": 10_000}, "10000 tasks at once need as many cores"),
-        ({"steps": 0}, "loop.steps must be greater than 0"),
+        ({"steps": 0}, "loop.steps must be 1 or more"),
         ({"recipe": "papr"}, "No recipe 'papr'. Did you mean 'paper'"),
         ({"results": Path("/dev/null/results")}, "Cannot write to /dev/null/results"),
     ],

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from td3.run.files import CURVES
-
 from td3.errors import UserError
+from td3.files import CURVES
 
 RESULTS = Path("benchmarks/results")
 
