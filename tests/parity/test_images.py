@@ -127,7 +127,7 @@ def test_captured_is_what_is_captured(numbers: str, agents: int) -> None:
 def test_images_picked_by_a_kernel_are_those_that_were_stored(
     shapes: list[tuple[int, ...]], shift: int
 ) -> None:
-    from td3.execution.gpu.fused import fuse_pictures
+    from td3.execution.gpu.fused import fuse_image_gather
 
     images = {f"image {k}": spaces.Box(0, 255, shape, np.uint8) for k, shape in enumerate(shapes)}
     space = spaces.Dict({"numbers": spaces.Box(-1, 1, (4,), np.float32), **images})
@@ -137,11 +137,11 @@ def test_images_picked_by_a_kernel_are_those_that_were_stored(
     ring.images.random_(0, 256)
     for table in (ring.numbers, ring.rows):
         table.uniform_()
-    for table in (ring.ends, ring.links):
+    for table in (ring.index.ends, ring.index.links):
         table.random_(0, ring.capacity)
-    ring.added[:] = ring.written[:] = ring.capacity
+    ring.added[:] = ring.index.observed[:] = ring.capacity
     drawn = torch.from_numpy(ring.draw(16)).to("cuda")
     fast = copy.copy(ring)
-    fuse_pictures(fast)
-    for plain, picked in zip(ring.collected(drawn), fast.collected(drawn), strict=True):
+    fuse_image_gather(fast)
+    for plain, picked in zip(ring.assemble(drawn), fast.assemble(drawn), strict=True):
         assert torch.equal(plain, picked)

@@ -21,7 +21,8 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.normalizer import Normalizer
-from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.replay import Batch
+from td3.algorithm.replay_base import Replay
 from td3.algorithm.stacked import Layers, per_agent
 from td3.layout import Layout, has_images
 from td3.seeding import Streams, as_seeds
@@ -99,7 +100,7 @@ class TD3:
 
     def train(
         self,
-        replay_buffer: ReplayBuffer,
+        replay_buffer: Replay,
         iterations: int,
         batch_size: int = 100,
         discount: float | Tensor = 0.99,

@@ -147,9 +147,9 @@ def fill(ring: FrameReplay, state_dim: int, action_dim: int) -> None:
     ring.images.random_(0, 256)
     ring.rows.uniform_(-1, 1)
     ring.rows[..., -1] = 0
-    numbers = torch.arange(ring.room, device=device)
-    ring.ends[..., 0], ring.ends[..., 1] = numbers[:count], numbers[:count] + 1
-    ring.links[..., 0] = torch.where(numbers % EPISODE == 0, numbers, numbers - 1)
-    ring.links[..., 1] = torch.where(numbers < count, numbers, -1)
-    ring.links[:, EPISODE - 1 :: EPISODE, 1] = -1
-    ring.added[:], ring.written[:] = count, count + 1
+    numbers = torch.arange(ring.index.observation_capacity, device=device)
+    ring.index.ends[..., 0], ring.index.ends[..., 1] = numbers[:count], numbers[:count] + 1
+    ring.index.links[..., 0] = torch.where(numbers % EPISODE == 0, numbers, numbers - 1)
+    ring.index.links[..., 1] = torch.where(numbers < count, numbers, -1)
+    ring.index.links[:, EPISODE - 1 :: EPISODE, 1] = -1
+    ring.added[:], ring.index.observed[:] = count, count + 1

@@ -116,20 +116,20 @@ class CapturedFrames(Traced):
         """
         replay = copy.copy(self.replay)
         if self.fused:
-            from td3.execution.gpu.fused import fuse_pictures
+            from td3.execution.gpu.fused import fuse_image_gather
 
-            fuse_pictures(replay)
+            fuse_image_gather(replay)
         if not self.compiled:
-            return lambda: replay.collected(self.drawn)
-        collected = inductor(make_fx(lambda drawn: list(replay.collected(drawn)))(self.drawn))
-        return lambda: Batch(*collected(self.drawn))
+            return lambda: replay.assemble(self.drawn)
+        assemble = inductor(make_fx(lambda drawn: list(replay.assemble(drawn)))(self.drawn))
+        return lambda: Batch(*assemble(self.drawn))
 
     def sampling_alone(self) -> Callable[[], None]:
         """Puts another batch together each time, to measure how long the device takes for that."""
         self.send()
         oldest, sizes = (
             torch.from_numpy(counts).to(self.agent.device)[:, None]
-            for counts in (self.replay.oldest, self.replay.sizes)
+            for counts in (self.replay.index.oldest, self.replay.sizes)
         )
 
         def sample() -> None:
