@@ -22,7 +22,7 @@ from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
 from td3.errors import UserError
 from td3.execution import make_learner
-from td3.layout import Layout, layout_size, stacked, unstacked
+from td3.layout import Layout, layout_size, stack_layout, unstack_layout
 from td3.run.memory import check_memory, ring_bytes
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -97,7 +97,7 @@ def bench_images(
         "sample_over_update": Figure("", [a / b for a, b in zip(sampling, update, strict=True)]),
         "ring_gigabytes": Figure("GB", [ring_bytes(config, *sizes, layout) / 1e9]),
     }
-    stack, single = unstacked(layout)
+    stack, single = unstack_layout(layout)
     image = {"image": single["image"], "frame_stack": stack}
     described = (
         describe(config, device, rounds)
@@ -136,7 +136,7 @@ def layout_of(environment: EnvironmentConfig) -> Layout:
     """Images as the recipe asks for them."""
     side = environment.resize or SIDE
     shape = [side, side] if environment.grey else [side, side, CHANNELS]
-    return stacked({"image": shape}, environment.frame_stack)
+    return stack_layout({"image": shape}, environment.frame_stack)
 
 
 def fill(ring: FrameReplay, state_dim: int, action_dim: int) -> None:

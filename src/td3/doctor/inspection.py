@@ -25,7 +25,7 @@ from td3.doctor.rehearsal import (
 from td3.environments.environment import Task, action_bounds
 from td3.environments.observations import flattened_images, observation_layout
 from td3.errors import UserError, first_line
-from td3.layout import has_images, in_words
+from td3.layout import describe_layout, has_images
 
 SCALES_APART = 100  # times; a network hardly sees the smaller one
 TYPICAL_REWARD = (1e-3, 100.0)
@@ -102,13 +102,15 @@ def check_observations(task: Task, space: spaces.Space[Any]) -> Check:
         return Check(
             "observations",
             "warning",
-            f"{in_words(task.layout)}; the array {flattened[0]} is taken for single numbers",
+            f"{describe_layout(task.layout)}; the array {flattened[0]} is taken for single numbers",
             "If these are images, give one at a time and use --environment.frame-stack."
             if several
             else "If it is an image, declare it as uint8, or as floats from 0 to 1.",
         )
     if has_images(task.layout):
-        return Check("observations", "ok", f"{in_words(task.layout)}, seen through convolutions")
+        return Check(
+            "observations", "ok", f"{describe_layout(task.layout)}, seen through convolutions"
+        )
     plain = isinstance(space, spaces.Box) and len(space.shape) == 1
     kind = "" if plain else f", flattened from {type(space).__name__}"
     shape = f" {space.shape}" if not plain and isinstance(space, spaces.Box) else ""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Task, hushed, make, stacking
 from td3.environments.observations import layout_bounds
-from td3.layout import flatten, parts_of, unstacked
+from td3.layout import flatten, parts_of, unstack_layout
 
 SEED = 0
 
@@ -153,7 +153,7 @@ class Seen:
     @property
     def pixels(self) -> NDArray[np.bool_]:
         """Which dimensions belong to images."""
-        stack, single = unstacked(self.task.layout)
+        stack, single = unstack_layout(self.task.layout)
         found = np.concatenate([np.full(p.size, p.image is not None) for p in parts_of(single)])
         return np.tile(found, stack)
 

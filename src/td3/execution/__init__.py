@@ -71,7 +71,7 @@ def prepare_gpu(agent: TD3, precision: str) -> None:
     torch.backends.cudnn.deterministic = True  # or a resumed run would not be exact
     if agent.encoder and precision == "bf16":
         for encoder in (agent.encoder, agent.encoder_target):
-            encoder.use(torch.bfloat16)
+            encoder.convolution_dtype = torch.bfloat16
 
 
 def can_compile() -> bool:

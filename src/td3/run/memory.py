@@ -13,7 +13,7 @@ from td3.algorithm.images.frame_storage import (
 from td3.algorithm.replay import row_width
 from td3.config import Config
 from td3.errors import UserError
-from td3.layout import Layout, channels_first, has_images, layout_size, parts_of, unstacked
+from td3.layout import Layout, channels_first, has_images, layout_size, parts_of, unstack_layout
 
 IMAGES_FILE = "replay.images"  # a ring that does not fit into memory
 SHARE = 0.9  # of what is free; the rest is for the simulators and the networks
@@ -44,7 +44,7 @@ def image_bytes(config: Config, layout: Layout | None) -> int:
         return 0
     margin = overwrite_margin(layout, config.environment.count)
     room = observation_capacity(config.loop.replay_size, margin)
-    return config.agents * room * observation_widths(parts_of(unstacked(layout)[1]))[0]
+    return config.agents * room * observation_widths(parts_of(unstack_layout(layout)[1]))[0]
 
 
 def available_bytes() -> int | None:
@@ -68,7 +68,7 @@ def network_bytes(
     """About what networks, their targets and moments, and a batch on its way through them take."""
     own, activations, weights = config.agent, 0, 0
     if layout and has_images(layout):
-        stack, single = unstacked(layout)
+        stack, single = unstack_layout(layout)
         images = [part for part in parts_of(single) if part.image]
         activations = 2 * state_dim  # state and next state
         for part in images:

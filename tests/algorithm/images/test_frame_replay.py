@@ -17,11 +17,11 @@ from td3.algorithm.images.random_shift import shift_images
 from td3.algorithm.transitions import Transitions
 from td3.environments.observations import observation_layout
 from td3.errors import UserError
-from td3.layout import layout_size, stacked
+from td3.layout import layout_size, stack_layout
 
 
 def make_replay(oracle: Oracle, capacity: int, **more: Any) -> tuple[FrameReplay, int]:
-    layout = stacked(observation_layout(SPACE, "Some-v0"), oracle.stack)
+    layout = stack_layout(observation_layout(SPACE, "Some-v0"), oracle.stack)
     replay = FrameReplay(
         capacity, layout, environments=oracle.environments, seed=range(oracle.agents), **more
     )
@@ -70,7 +70,9 @@ def test_gather_n_steps_stops_at_episode_end(n_step: int) -> None:
     happened, discount = oracle.happened[agent], float(discounts[agent])
     for index, number in enumerate(drawn[agent, :, 0]):
         reward, weight = 0.0, 1.0
-        future = [h for h in happened[number:] if h["life"] == happened[number]["life"]][:n_step]
+        future = [h for h in happened[number:] if h["episode"] == happened[number]["episode"]][
+            :n_step
+        ]
         for entry in future:
             reward += weight * entry["row"][-2]
             goes_on = weight * (1 - entry["row"][-1])
@@ -151,7 +153,7 @@ def test_draw_shifts_are_uniform_and_independent() -> None:
 
 def test_million_frames_need_at_most_ten_percent_more_than_raw_size() -> None:
     frame = spaces.Box(0, 255, (84, 84, 3), np.uint8)
-    layout = stacked(observation_layout(frame, "Some-v0"), 3)
+    layout = stack_layout(observation_layout(frame, "Some-v0"), 3)
     replay = FrameReplay(1_000_000, layout)
     needed = replay.index.observation_capacity * observation_bytes(layout) + replay.capacity * (
         4 * 8 + 16

@@ -29,7 +29,7 @@ from td3.algorithm.images.random_shift import check_shift, shift_images
 from td3.algorithm.replay import Batch
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.transitions import Transitions
-from td3.layout import Layout, Part, layout_size, parts_of, unstacked
+from td3.layout import Layout, Part, layout_size, parts_of, unstack_layout
 
 
 class FrameReplay(Replay):
@@ -69,7 +69,7 @@ class FrameReplay(Replay):
         self.layout, self.n_step, self.random_shift = layout, n_step, random_shift
         self.file = file
         self.discount = torch.as_tensor(discount, dtype=dtype, device=device).expand(self.agents)
-        self.stack, single = unstacked(layout)
+        self.stack, single = unstack_layout(layout)
         self.parts, self.observation_dim = parts_of(single), layout_size(single)
         check_shift(random_shift, self.parts)
         margin = overwrite_margin(layout, environments)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from td3.errors import UserError
-from td3.layout import Layout, Part, parts_of, unstacked
+from td3.layout import Layout, Part, parts_of, unstack_layout
 
 EPISODE_LENGTH = 64  # shortest mean episode, in steps, for which the buffer holds max_size steps
 # The last observation of an episode starts no transition, so it needs extra space.
@@ -20,7 +20,7 @@ def overwrite_margin(layout: Layout, environments: int) -> int:
     One step adds at most two observations per environment: the next one, and the first of a new
     episode.
     """
-    return 2 * unstacked(layout)[0] * environments
+    return 2 * unstack_layout(layout)[0] * environments
 
 
 def observation_capacity(transitions: int, margin: int) -> int:
@@ -30,7 +30,7 @@ def observation_capacity(transitions: int, margin: int) -> int:
 
 def observation_bytes(layout: Layout) -> int:
     """Memory for one observation: its image bytes, other numbers as float32, and two links."""
-    images, numbers = observation_widths(parts_of(unstacked(layout)[1]))
+    images, numbers = observation_widths(parts_of(unstack_layout(layout)[1]))
     return images + 4 * numbers + 16
 
 
