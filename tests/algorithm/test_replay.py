@@ -279,11 +279,12 @@ def test_add_first_transition_of_wrong_sizes_raises() -> None:
 
 @pytest.mark.parametrize("count", [0, 4, 6])
 def test_add_wrong_number_of_parts_raises(count: int) -> None:
-    buffer = filled(2)
     parts = [*transition(0), 0.0][:count]
-    with pytest.raises(ValueError, match=rf"5 parts \(state, next_state, .*\), got {count}$"):
-        buffer.add(tuple(parts))  # type: ignore[arg-type]
-    assert len(buffer) == 2
+    for buffer in (filled(0), filled(2)):
+        before = len(buffer)
+        with pytest.raises(ValueError, match=rf"5 parts \(state, next_state, .*\), got {count}$"):
+            buffer.add(tuple(parts))  # type: ignore[arg-type]
+        assert len(buffer) == before
 
 
 def test_store_other_state_size_raises() -> None:

@@ -91,7 +91,7 @@ class ReplayBuffer(Replay):
 
     def prepare(self, sizes: tuple[int, ...]) -> None:
         """Check the sizes of a transition's parts; the first transition sets them."""
-        if sizes == self.part_sizes:
+        if self.rows is not None and sizes == self.part_sizes:
             return
         if len(sizes) != len(Batch._fields):
             names = ", ".join(Batch._fields)
