@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from td3.algorithm.agent import TD3, TIDY_EVERY
+from td3.algorithm.agent import TD3
+from td3.algorithm.state import FLUSH_EVERY
 
 UPDATES = 2_000
 
@@ -27,15 +28,15 @@ def test_faded_moments_are_dropped_before_they_slow_the_processor(tidy: bool) ->
         optimizer.step()
         agent.updates += 1
         if tidy:
-            agent.tidy()
-        if update % TIDY_EVERY == TIDY_EVERY - 1:
+            agent.flush_denormals()
+        if update % FLUSH_EVERY == FLUSH_EVERY - 1:
             found.append(denormal(optimizer.mean))
             moved[update] = agent.critic.flat.detach().clone()
     assert any(found) != tidy
     assert bool(optimizer.mean.any()) != tidy
     assert optimizer.square.all(), "it fades a hundred times as slowly"
     assert not torch.equal(before, agent.critic.flat)
-    assert torch.equal(moved[2 * TIDY_EVERY - 1], agent.critic.flat), "dropped while it mattered"
+    assert torch.equal(moved[2 * FLUSH_EVERY - 1], agent.critic.flat), "dropped while it mattered"
 
 
 def test_what_is_not_faded_stays() -> None:
@@ -44,8 +45,8 @@ def test_what_is_not_faded_stays() -> None:
     kept = torch.tensor([1e-19, -1e-19, torch.nan, torch.inf, 1.0])
     optimizer.mean[0, :7] = torch.tensor([1e-21, -1e-21, *kept])
     optimizer.square[0, :2] = torch.tensor([1e-31, 1e-29])
-    agent.updates[:] = TIDY_EVERY
-    agent.tidy()
+    agent.updates[:] = FLUSH_EVERY
+    agent.flush_denormals()
     assert optimizer.mean[0, :2].tolist() == [0, 0]
     assert torch.equal(optimizer.mean[0, 2:7].nan_to_num(7), kept.nan_to_num(7))
     assert (optimizer.square[0, :2] > 0).tolist() == [False, True]

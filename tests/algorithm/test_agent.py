@@ -1,8 +1,10 @@
 """Steps 4 to 15: the agent's interface, and what one update may and may not touch."""
 
 import copy
+import dataclasses
 import inspect
 import io
+import itertools
 import re
 import tokenize
 from pathlib import Path
@@ -27,6 +29,7 @@ from support.agents import (
 import td3
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
+from td3.algorithm.settings import UpdateSettings
 from td3.config import Config
 from td3.errors import UserError
 from td3.seeding import stream_state
@@ -71,10 +74,8 @@ def test_train_has_the_signature_of_the_walk_throughs() -> None:
         "noise_clip": 0.5,
         "policy_freq": 2,
     }
-    update = inspect.signature(td3.TD3.update).parameters
-    assert {p.name: update[p.name].default for p in parameters[3:]} == {
-        p.name: p.default for p in parameters[3:]
-    }
+    settings = dataclasses.asdict(UpdateSettings())
+    assert settings == {p.name: p.default for p in parameters[3:]}
 
 
 def test_networks_are_400_300_and_adam_1e_3_unless_told_otherwise() -> None:
@@ -412,3 +413,54 @@ def test_fifteen_steps_are_marked_in_order() -> None:
                 marks += [int(number) for number in re.findall(r"\bStep (\d+):", token.string)]
     first = list(dict.fromkeys(marks))
     assert first == list(range(1, 16))
+
+
+def test_print_shows_the_layers_of_a_network() -> None:
+    text = repr(make_agent().actor)
+    assert f"layer_1.weight: (1, {STATE}, {HIDDEN[0]})" in text
+    assert f"layer_3.bias: (1, 1, {ACTION})" in text
+
+
+def test_parameters_counts_weights_and_biases_only() -> None:
+    agent = make_agent()
+    sizes = (STATE, *HIDDEN, ACTION)
+    expected = sum(inputs * outputs + outputs for inputs, outputs in itertools.pairwise(sizes))
+    assert sum(p.numel() for p in agent.actor.parameters()) == expected
+
+
+def test_layers_are_reachable_by_name() -> None:
+    actor = make_agent().actor
+    weight = actor["layer_2.weight"]
+    assert weight.shape == (1, *HIDDEN)
+    with torch.no_grad():
+        weight.zero_()
+    assert not actor.layers()[1][0].any()
+    with pytest.raises(KeyError, match=r"no 'layer_9.weight'; there are layer_1.weight, "):
+        actor["layer_9.weight"]
+
+
+def test_select_action_of_a_wrong_state_size_names_both_sizes() -> None:
+    with pytest.raises(ValueError, match=rf"a state of {STATE} numbers, got an array of \(4,\)"):
+        make_agent().select_action(np.zeros(4))
+    with pytest.raises(ValueError, match=rf"{STATE} numbers for each of 2 agents"):
+        make_agent([0, 1]).select_action(np.zeros(STATE))
+
+
+@pytest.mark.parametrize(("state", "action", "name"), [(4, ACTION, "state"), (STATE, 2, "action")])
+def test_networks_of_a_wrong_input_size_name_both_sizes(state: int, action: int, name: str) -> None:
+    agent = make_agent()
+    states, actions = torch.zeros(7, state), torch.zeros(7, action)
+    for critic in (agent.critic, agent.critic.Q1):
+        with pytest.raises(ValueError, match=f"expected {name}s of"):
+            critic(states, actions)
+    if name == "state":
+        with pytest.raises(ValueError, match="expected states of 5 numbers"):
+            agent.actor(states)
+
+
+def test_restore_names_a_missing_tensor() -> None:
+    agent = make_agent()
+    tensors = copied(agent)
+    del tensors["critic.layer_1.weight"]
+    with pytest.raises(ValueError, match=r"another shape: critic.layer_1.weight is missing"):
+        agent.restore(tensors)

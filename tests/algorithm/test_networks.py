@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import td3
 from td3.algorithm.agent import TD3
-from td3.algorithm.networks import Actor, Critic, Network
+from td3.algorithm.networks import Actor, Critic, StackedMLP
 from td3.seeding import Streams
 
 STATE, ACTION, BATCH = 5, 3, 7
@@ -76,7 +76,7 @@ def test_networks_compute_what_linear_layers_and_relu_compute(agents: int) -> No
         torch.testing.assert_close(q2[agent], plain(critic, pair, agent, 1))
 
 
-def plain(network: Network, x: Tensor, *row: int) -> Tensor:
+def plain(network: StackedMLP, x: Tensor, *row: int) -> Tensor:
     """The same layers, written with `nn.functional.linear`."""
     layers = network.layers()
     for weight, bias in layers[:-1]:
@@ -169,7 +169,7 @@ def test_gradients_of_one_agent_do_not_depend_on_another(kind: str) -> None:
 
     def gradients(state: Tensor) -> list[Tensor]:
         if kind == "actor":
-            network: Network = make_actor(agents)
+            network: StackedMLP = make_actor(agents)
             network(state).square().mean(dim=(1, 2)).sum().backward()
         else:
             network = make_critic(agents)
@@ -186,7 +186,7 @@ def test_gradients_of_one_agent_do_not_depend_on_another(kind: str) -> None:
 
 
 @pytest.mark.parametrize("network", [make_actor(2), make_critic(2)], ids=["actor", "critic"])
-def test_initial_weights_fill_the_bounds_of_a_linear_layer(network: Network) -> None:
+def test_initial_weights_fill_the_bounds_of_a_linear_layer(network: StackedMLP) -> None:
     for weight, bias in network.layers():
         bound = 1 / math.sqrt(weight.shape[-2])
         for part in (weight, bias):
@@ -209,7 +209,7 @@ def test_initial_weights_spread_as_those_of_torch() -> None:
 @pytest.mark.parametrize(
     "network", [td3.Actor(STATE, ACTION, 1.0), td3.Critic(STATE, ACTION)], ids=["actor", "critic"]
 )
-def test_a_network_made_by_its_public_name_can_learn(network: Network) -> None:
+def test_a_network_made_by_its_public_name_can_learn(network: StackedMLP) -> None:
     assert all(parameter.abs().max() > 0 for parameter, _ in network.layers())
 
 
@@ -229,7 +229,7 @@ def test_agents_start_with_the_weights_that_they_would_have_alone() -> None:
 def test_a_shared_network_is_the_same_memory(agent: int) -> None:
     state, action = inputs(3, BATCH)
     actor, critic = make_actor(3), make_critic(3)
-    my_actor, my_critic = actor.share(agent), critic.share(agent)
+    my_actor, my_critic = actor.member(agent), critic.member(agent)
     torch.testing.assert_close(my_actor(state[agent]), actor(state)[agent])
     torch.testing.assert_close(
         my_critic(state[agent], action[agent])[1], critic(state, action)[1][agent]
@@ -247,7 +247,7 @@ def test_a_shared_network_is_the_same_memory(agent: int) -> None:
 
 
 @pytest.mark.parametrize("network", [make_actor(2), make_critic(2)], ids=["actor", "critic"])
-def test_a_deep_copy_has_memory_of_its_own(network: Network) -> None:
+def test_a_deep_copy_has_memory_of_its_own(network: StackedMLP) -> None:
     twin = copy.deepcopy(network)
     before = network.flat.detach().clone()
     twin.flat.data.add_(1)

@@ -9,6 +9,7 @@ from support.agents import copied, make_agent, make_batch, same
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
+from td3.algorithm.settings import UpdateSettings
 
 SETTINGS = {
     "discount": [0.9, 0.99, 0.5],
@@ -33,7 +34,9 @@ def updated(agent: TD3, updates: int = 4, member: int | None = None, **settings:
     rows = slice(None) if member is None else slice(member, member + 1)
     for number in range(updates):
         batch, noise = make_batch(AGENTS, seed=number)
-        agent.update(Batch(*(part[rows] for part in batch)), noise[rows], **settings)
+        agent.update(
+            Batch(*(part[rows] for part in batch)), noise[rows], UpdateSettings(**settings)
+        )
     return agent
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from td3.algorithm.agent import TD3
 from td3.algorithm.networks import Actor
 from td3.algorithm.replay import Batch
+from td3.algorithm.settings import UpdateSettings
 
 
 def next_actions(
@@ -21,7 +22,7 @@ def next_actions(
         lambda module, arguments: seen.extend(arguments)
     )
     proposals = agent.actor_target(batch.next_state)
-    agent.update(batch, noise, policy_noise=policy_noise, noise_clip=noise_clip)
+    agent.update(batch, noise, UpdateSettings(policy_noise=policy_noise, noise_clip=noise_clip))
     hook.remove()
     next_state, action = seen
     assert torch.equal(next_state, batch.next_state)
@@ -121,7 +122,7 @@ def test_actor_and_targets_move_on_update_0_and_every_policy_freq_after(policy_f
 def test_targets_move_by_tau() -> None:
     agent = make_agent()
     before = copied(agent)
-    agent.update(*make_batch(), tau=0.25)
+    agent.update(*make_batch(), UpdateSettings(tau=0.25))
     after = agent.tensors()
     for name in ("actor", "critic"):
         for key in (k for k in before if k.startswith(f"{name}.")):
@@ -174,7 +175,7 @@ def test_without_done_the_smaller_next_value_is_added_discounted() -> None:
     agent.critic_target.flat.data.zero_()
     agent.critic_target.layers()[-1][1].copy_(torch.tensor([8.0, 4.0]).view(1, 2, 1, 1))
     batch = batch._replace(reward=torch.ones(1, 1, 1), done=torch.zeros(1, 1, 1))
-    seen = agent.update(batch, noise, discount=0.5)
+    seen = agent.update(batch, noise, UpdateSettings(discount=0.5))
     assert seen.critic_loss.item() == 2 * (1 + 0.5 * 4) ** 2
 
 

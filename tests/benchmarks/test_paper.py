@@ -341,6 +341,22 @@ def test_the_best_policy_is_tested_on_other_episodes(
     assert keep(trained, "Pendulum-v1") == shipped
 
 
+def test_a_task_of_a_module_is_kept_because_the_user_named_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "import gymnasium as gym\n"
+        "entry_point = 'gymnasium.envs.classic_control:PendulumEnv'\n"
+        "gym.register('Kept-v0', entry_point, max_episode_steps=20)\n"
+    )
+    (tmp_path / "kept_task.py").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    progress = train_tasks(plan_in(tmp_path, tasks=("kept_task:Kept-v0",)), lambda progress: None)
+    assert progress.failed == {}
+    assert progress.earned["kept_task:Kept-v0"]["episodes"] == 5
+
+
 def test_the_best_policy_is_the_best_on_the_same_starts(
     trained: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

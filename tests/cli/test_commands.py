@@ -284,6 +284,58 @@ def test_video_makes_a_playable_film_without_a_display(run: Path, tmp_path: Path
     assert gif.read_bytes().startswith(b"GIF89a")
 
 
+OWN_TASK = """
+from pathlib import Path
+
+import gymnasium as gym
+
+with (Path(__file__).parent / "imports").open("a") as file:
+    file.write("x")
+gym.register("Own-v0", "gymnasium.envs.classic_control:PendulumEnv", max_episode_steps=20)
+"""
+
+
+def test_evaluate_and_video_import_a_module_only_if_the_user_names_it(tmp_path: Path) -> None:
+    (tmp_path / "own_task.py").write_text(OWN_TASK, encoding="utf-8")
+    small = ["--steps", "210", "--loop.random-steps", "200", "--evaluation.episodes", "1"]
+    done = td3("train", "own_task:Own-v0", *small, "--run", "run", "--show", cwd=tmp_path)
+    assert "run/videos/agent-0.mp4" in done.stdout
+    (tmp_path / "imports").unlink()
+    for source in ("run", "run/policy/agent-0.safetensors"):
+        for command in ("evaluate", "video"):
+            said = td3(command, source, code=2, cwd=tmp_path).stderr
+            assert said == (
+                "td3: The policy agent-0 names the task own_task:Own-v0, which imports the Python "
+                "module own_task. If you trust it, repeat it: "
+                f"td3 {command} {source} --environment own_task:Own-v0\n"
+            )
+    assert not (tmp_path / "imports").exists()
+    repeated = ["--environment", "own_task:Own-v0", "--json"]
+    found = json.loads(td3("evaluate", "run", *repeated, cwd=tmp_path).stdout)
+    assert (found["environment"], found["episodes"]) == ("own_task:Own-v0", 10)
+    assert len(json.loads(td3("video", "run", *repeated, cwd=tmp_path).stdout)["videos"]) == 2
+    assert (tmp_path / "imports").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "searched"),
+    [
+        (["evaluate", "none"], False),
+        (["video", "none", "--seconds", "1"], False),
+        (["evaluate", "none", "--environment", "my_package:MyEnv-v0"], True),
+        (["video", "none", "--environment=my_package:MyEnv-v0"], True),
+        (["resume", "none"], True),
+    ],
+)
+def test_current_folder_is_searched_for_modules_only_if_the_user_names_the_task(
+    words: list[str], searched: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert main(words) == 2
+    assert (str(tmp_path) in sys.path) == searched
+
+
 def test_filming_tells_how_far_it_is(run: Path, tmp_path: Path) -> None:
     told: list[int] = []
     film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, tell=told.append)

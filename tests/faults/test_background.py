@@ -20,7 +20,7 @@ from td3.launch.start import prepared
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
 from td3.signals import StopRequest
-from td3.training import background_evaluation as evaluations
+from td3.training.loop import background_evaluation as evaluations
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "pendulum": {},
@@ -237,7 +237,7 @@ def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> N
 
 ELSEWHERE = """
 import sys
-from td3.training import background_evaluation as evaluations
+from td3.training.loop import background_evaluation as evaluations
 from td3.cli import main
 evaluations.in_background = lambda device: True
 sys.exit(main())

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from support.run_tools import different, tiny, train_in_pieces
 
+from td3 import files
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import UserError
-from td3.run import checkpoint, files
+from td3.run import checkpoint
 from td3.run.checkpoint import Invalid, newest_checkpoint, save_checkpoint
 
 DAMAGES = 1000
@@ -85,10 +86,14 @@ def test_a_segment_name_cannot_leave_the_folder() -> None:
         checkpoint.fill(ReplayBuffer(4, seed=0), Path("/"), [segment])
 
 
+@pytest.mark.parametrize("foreign", [(), ("000000201",), ("000000201", ".writing-000000201")])
 def test_a_crash_at_any_write_leaves_the_old_or_the_new_checkpoint(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, foreign: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Die before the 1st, 2nd, 3rd … write, rename, flush or removal of a save."""
+    """Die before the 1st, 2nd, 3rd … write, rename, flush or removal of a save.
+
+    Also where folders of these names hold a file of the user.
+    """
 
     class Crash(BaseException):
         pass
@@ -109,12 +114,15 @@ def test_a_crash_at_any_write_leaves_the_old_or_the_new_checkpoint(
             if hasattr(module, operation):
                 monkeypatch.setattr(module, operation, step)
 
-    for operation in ("write_durably", "flush_folder", "rename", "remove"):
+    for operation in ("write_durably", "flush_folder", "rename", "remove", "remove_empty"):
         dying(operation)
     crashes, saved = 0, False
     while not saved:
         folder = tmp_path / str(crashes)
         shutil.copytree(run, folder)
+        for name in foreign:
+            (folder / "checkpoints" / name).mkdir()
+            (folder / "checkpoints" / name / "notes.txt").write_text("mine")
         replay = ReplayBuffer(400, seed=0)
         countdown = 10_000
         old = newest_checkpoint(folder, replay)
@@ -129,6 +137,8 @@ def test_a_crash_at_any_write_leaves_the_old_or_the_new_checkpoint(
         countdown = 10_000
         found = newest_checkpoint(folder, ReplayBuffer(400, seed=0))
         assert found is not None
-        assert found.rejected == []
         assert found.step in ((201,) if saved else (200, 201))
+        if not foreign:  # else the folder may hold half of the new one
+            assert found.rejected == []
+        assert len(list(folder.glob("checkpoints/*/notes.txt"))) == len(foreign)
     assert crashes >= 8

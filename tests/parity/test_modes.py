@@ -128,16 +128,16 @@ def test_every_mode_makes_the_same_updates(
 def test_fused_layers_and_their_gradients(
     networks: int, outputs: int, hidden: tuple[int, int]
 ) -> None:
-    from td3.algorithm.stacked import Network
-    from td3.execution.gpu.fused import Layers
+    from td3.algorithm.stacked import StackedMLP
+    from td3.execution.gpu.fused import FusedMLP
 
-    network = Network((networks,), (23, *hidden, outputs), DOUBLE, "cuda")
+    network = StackedMLP((networks,), (23, *hidden, outputs), DOUBLE, "cuda")
     torch.manual_seed(0)
     torch.nn.init.uniform_(network.flat, -0.1, 0.1)
     x = torch.randn(networks, 200, 23, device="cuda", dtype=DOUBLE)
     top = torch.randn(networks, 200, outputs, device="cuda", dtype=DOUBLE)
     found = []
-    for compute, dtype in ((network.compute, DOUBLE), (Layers(network.widths), SINGLE)):
+    for compute, dtype in ((network.compute, DOUBLE), (FusedMLP(network.widths), SINGLE)):
         given = x.to(dtype).detach().requires_grad_()
         flat = network.flat.detach().to(dtype).requires_grad_()
         out = compute(given, flat)

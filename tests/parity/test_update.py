@@ -7,14 +7,15 @@ from support.reference import Layers, ReferenceTD3
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
-from td3.algorithm.stacked import Network
+from td3.algorithm.settings import UpdateSettings
+from td3.algorithm.stacked import StackedMLP
 
 STATE, ACTION, BATCH = 5, 3, 32
 SETTINGS = {"discount": 0.97, "tau": 0.01, "policy_noise": 0.3, "noise_clip": 0.4, "policy_freq": 2}
 TOLERANCE = 1e-10
 
 
-def layers(network: Network, *row: int) -> Layers:
+def layers(network: StackedMLP, *row: int) -> Layers:
     return [
         (weight[row].detach().numpy().copy(), bias[row].detach().numpy().ravel().copy())
         for weight, bias in network.layers()
@@ -75,7 +76,7 @@ def test_update_equals_the_reference(updates: int, agents: int) -> None:
     rng = np.random.default_rng(1)
     for _ in range(updates):
         batch, noise = random_batch(rng, agents)
-        seen = agent.update(batch, noise, **SETTINGS)
+        seen = agent.update(batch, noise, UpdateSettings(**SETTINGS))
         for member, reference in enumerate(references):
             expected = reference.update([part[member].numpy() for part in batch], noise[member])
             assert seen.critic_loss[member].item() == pytest.approx(
@@ -102,7 +103,7 @@ def test_adam_moments_equal_the_reference() -> None:
     rng = np.random.default_rng(2)
     for _ in range(50):
         batch, noise = random_batch(rng, 1)
-        agent.update(batch, noise, **SETTINGS)
+        agent.update(batch, noise, UpdateSettings(**SETTINGS))
         reference.update([part[0].numpy() for part in batch], noise[0])
     for network, optimizer, row, moments in (
         (agent.actor, agent.actor_optimizer, (0,), reference.actor_moments),

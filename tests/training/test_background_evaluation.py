@@ -192,7 +192,7 @@ def test_who_never_evaluates_starts_no_process() -> None:
 
 ORPHANS = """
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
 from test_background_evaluation import TASK, agents, background, config_of
 import time
 config = config_of(TASK, 2, environment={"kwargs": {"trouble": "stuck"}})
@@ -204,9 +204,9 @@ with background(config, agents(config)) as evaluations:
 
 
 def test_evaluators_end_with_a_killed_parent() -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", ORPHANS, str(Path(__file__).parent)], stdout=subprocess.PIPE
-    )
+    here = Path(__file__).parent
+    folders = [str(here), str(here.parent)]
+    parent = subprocess.Popen([sys.executable, "-c", ORPHANS, *folders], stdout=subprocess.PIPE)
     assert end_with(parent)
 
 

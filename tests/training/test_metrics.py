@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from td3.algorithm.agent import Diagnostics
+from td3.files import JsonLines
 from td3.integrations import scalars
-from td3.run.files import JsonLines
 from td3.training.metrics import Interval, diverged
 
 

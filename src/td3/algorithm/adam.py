@@ -6,61 +6,62 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from td3.algorithm.stacked import Layers, per_agent
+from td3.algorithm.stacked import StackedParameters, per_agent
 
-# The moments of a unit that no longer learns fade. At these sizes they move no parameter any more,
-# and in 256 updates none gets from here to denormal numbers, with which processors are slow.
+# The moments of a unit that stopped learning decay to denormal numbers, which are slow on CPUs.
+# Moments below these limits move no parameter, and none becomes denormal within 256 updates.
 FADED_MEAN, FADED_SQUARE = 1e-20, 1e-30
 
 
 class Adam(torch.optim.Optimizer):
     """Adam (Kingma & Ba, 2015) on a network's one flat parameter.
 
-    Element-wise, so agents never mix. Each agent counts its own steps, because the members of a
-    population need not have trained equally often. `lr` is one number, or one for each agent.
+    All operations are element-wise, so agents never mix. Each agent counts its own steps, because
+    the members of a population may differ in their number of updates. `lr` is one number, or a
+    tensor with one for each agent.
     """
 
     def __init__(
         self,
-        network: Layers,
+        network: StackedParameters,
         lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
     ) -> None:
         super().__init__([network.flat], {"lr": lr, "betas": betas, "eps": eps})
-        # float64: 1 - 0.999**count loses four digits in float32 when count is small.
+        # float64, because 1 - 0.999**count loses four digits in float32 when count is small.
         count = torch.zeros(network.agents, dtype=torch.float64, device=network.flat.device)
         flat = network.flat.detach()
-        self.keep(count, torch.zeros_like(flat), torch.zeros_like(flat))
+        self.bind_state(count, torch.zeros_like(flat), torch.zeros_like(flat))
 
-    def keep(self, count: Tensor, mean: Tensor, square: Tensor) -> None:
-        """Use these moments; PyTorch's names for them, so that state_dict() has them."""
+    def bind_state(self, count: Tensor, mean: Tensor, square: Tensor) -> None:
+        """Use this count and these moments, under PyTorch's names, so that state_dict() works."""
         self.count, self.mean, self.square = count, mean, square
         state = {"step": count, "exp_avg": mean, "exp_avg_sq": square}
         self.state[self.param_groups[0]["params"][0]] = state
 
-    def share(self, agent: int, network: Layers) -> "Adam":
+    def member(self, agent: int, network: StackedParameters) -> "Adam":
         """The optimizer of one agent, on the same memory."""
-        return self.over(network, lambda tensor: tensor[agent : agent + 1])
+        return self.rebind(network, lambda tensor: tensor[agent : agent + 1])
 
-    def clone(self, network: Layers) -> "Adam":
+    def clone(self, network: StackedParameters) -> "Adam":
         """A copy for a copy of the network."""
-        return self.over(network, torch.clone)
+        return self.rebind(network, torch.clone)
 
-    def over(self, network: Layers, taken: Callable[[Tensor], Tensor]) -> "Adam":
-        """The same optimizer for another network, with what is taken of each of its tensors."""
+    def rebind(self, network: StackedParameters, select: Callable[[Tensor], Tensor]) -> "Adam":
+        """The same optimizer for another network, with `select` applied to each state tensor."""
         group = self.param_groups[0]
-        rate = taken(group["lr"]) if isinstance(group["lr"], Tensor) else group["lr"]
+        rate = select(group["lr"]) if isinstance(group["lr"], Tensor) else group["lr"]
         other = Adam(network, rate, group["betas"], group["eps"])
-        other.keep(taken(self.count), taken(self.mean), taken(self.square))
+        other.bind_state(select(self.count), select(self.mean), select(self.square))
         return other
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what another optimizer's `state_dict` gave."""
+        """Copy the state of another optimizer's `state_dict`."""
         count, mean, square = self.count, self.mean, self.square
         super().load_state_dict(state_dict)
         loaded = dict(self.state[self.param_groups[0]["params"][0]])
-        self.keep(count, mean, square)
+        self.bind_state(count, mean, square)
         for mine, name in ((count, "step"), (mean, "exp_avg"), (square, "exp_avg_sq")):
             mine.copy_(loaded[name])
 
@@ -77,7 +78,7 @@ class Adam(torch.optim.Optimizer):
         rate = per_agent(group["lr"] * torch.ones_like(self.count), self.mean)
         parameter -= rate * mean_hat / (square_hat.sqrt_() + group["eps"])
 
-    def drop_faded(self) -> None:
-        """Set moments to zero that are too small to move anything."""
+    def flush_denormals(self) -> None:
+        """Set moments that are too small to move a parameter to zero."""
         self.mean *= self.mean.abs() > FADED_MEAN
         self.square *= self.square > FADED_SQUARE

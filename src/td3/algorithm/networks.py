@@ -6,14 +6,15 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from td3.algorithm.stacked import Network
+from td3.algorithm.stacked import StackedMLP, check_width
 from td3.seeding import Stream
 
 
-class Actor(Network):
-    """Step 2: from a state to the action that the agent believes best.
+class Actor(StackedMLP):
+    """Step 2: the actor maps a state to the action that it considers best.
 
-    Two hidden layers with ReLU; tanh keeps the action within ±max_action.
+    Two hidden layers with ReLU; tanh keeps the action within ±max_action. Its target is a copy that
+    follows slowly (step 14).
     """
 
     def __init__(
@@ -40,14 +41,15 @@ class Actor(Network):
         """(agents, batch, state_dim) → (agents, batch, action_dim); one agent: without the axis."""
         if state.dim() == 2:
             return self(state.unsqueeze(0)).squeeze(0)  # type: ignore[no-any-return]
+        check_width("state", state, self.widths[0])
         return self.max_action * torch.tanh(self.compute(state, self.flat))
 
 
-class Critic(Network):
-    """Step 3: twin critics, two independent estimates of the return after taking an action.
+class Critic(StackedMLP):
+    """Step 3: twin critics, two independent estimates of the return after an action.
 
-    They share nothing but their input, not even a layer: only because their errors differ does
-    the smaller of the two (step 8) keep the estimate from drifting upwards.
+    They share no layer. Their errors must differ, so that the smaller of the two values (step 8)
+    counteracts overestimation. Their targets are copies that follow slowly (step 15).
     """
 
     def __init__(
@@ -62,19 +64,27 @@ class Critic(Network):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__((agents, 2), (state_dim + action_dim, *hidden_sizes, 1), dtype, device)
+        self.state_dim, self.action_dim = state_dim, action_dim
         self.initialize(streams)
 
     def forward(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Both values of each (state, action), each (agents, batch, 1); one agent: (batch, 1)."""
+        """Both values of each (state, action): (agents, batch, 1) each; one agent: (batch, 1)."""
         if state.dim() == 2:
             q1, q2 = self(state.unsqueeze(0), action.unsqueeze(0))
             return q1.squeeze(0), q2.squeeze(0)
-        pairs = torch.cat([state, action], dim=-1).unsqueeze(1).expand(-1, 2, -1, -1).flatten(0, 1)
+        # Each critic gets the same input: (agents, batch, width) → (agents · 2, batch, width).
+        pairs = self.join(state, action).unsqueeze(1).expand(-1, 2, -1, -1).flatten(0, 1)
         q1, q2 = self.compute(pairs, self.flat.flatten(0, 1)).unflatten(0, (-1, 2)).unbind(1)
         return q1, q2
 
     def Q1(self, state: Tensor, action: Tensor) -> Tensor:
-        """The first critic alone: all that the actor's step needs."""
+        """The first critic alone: all that the actor needs (step 13)."""
         if state.dim() == 2:
             return self.Q1(state.unsqueeze(0), action.unsqueeze(0)).squeeze(0)
-        return self.compute(torch.cat([state, action], dim=-1), self.flat[:, 0])
+        return self.compute(self.join(state, action), self.flat[:, 0])
+
+    def join(self, state: Tensor, action: Tensor) -> Tensor:
+        """State and action as one input."""
+        check_width("state", state, self.state_dim)
+        check_width("action", action, self.action_dim)
+        return torch.cat([state, action], dim=-1)

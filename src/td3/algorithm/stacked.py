@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from td3.seeding import Stream, Streams, fresh_seed
 
-ALIGNMENT = 32  # numbers
+ALIGNMENT = 32  # numbers; kernels load each row in wide pieces
 
 
 def per_agent(number: float | Tensor, like: Tensor) -> Any:
-    """A number for all agents as it is; one for each, shaped to meet `like`, (agents, …)."""
+    """A number that can be combined with `like`, (agents, …): one for all, or one per agent."""
     if isinstance(number, Tensor):
         return number.to(like.dtype).view(-1, *[1] * (like.dim() - 1))
     return number
@@ -25,12 +25,33 @@ def per_agent(number: float | Tensor, like: Tensor) -> Any:
 Shape = tuple[int, ...]
 
 
-class Layers(nn.Module):
-    """The numbers of many independent networks.
+class PaddedParameter(nn.Parameter):
+    """A parameter whose rows end with unused numbers; `numel` does not count them."""
 
-    All numbers of one network are one row of `flat`, the only parameter; the layers are views of
-    it. Hence a gradient, an Adam step or a Polyak step is a few operations on one tensor, however
-    many layers and agents there are.
+    padding = 0
+
+    @classmethod
+    def with_padding(cls, data: Tensor, padding: int) -> "PaddedParameter":
+        parameter = cls(data)
+        parameter.padding = padding
+        return parameter
+
+    def numel(self) -> int:
+        *rows, width = self.shape
+        return math.prod(rows) * (width - self.padding)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "PaddedParameter":
+        other = super().__deepcopy__(memo)  # type: ignore[no-untyped-call]
+        other.padding = self.padding
+        return other  # type: ignore[no-any-return]
+
+
+class StackedParameters(nn.Module):
+    """The parameters of many independent networks of the same shape.
+
+    All numbers of one network are one row of `flat`, the only parameter; layers are views of it.
+    So a gradient, an Adam step or a Polyak step is a few operations on one tensor, for any number
+    of layers and agents.
     """
 
     def __init__(
@@ -40,24 +61,30 @@ class Layers(nn.Module):
         dtype: torch.dtype,
         device: torch.device | str,
     ) -> None:
-        """`leading`: (agents,) for one network each, or (agents, networks of each); `shapes`: the
-        weight's and the bias's of each layer."""
+        """Reserve the parameters.
+
+        Args:
+            leading: (agents,), or (agents, networks per agent).
+            shapes: Shapes of the weight and the bias of each layer.
+            dtype: Type of the numbers.
+            device: Where they are.
+        """
         super().__init__()
         self.leading = leading
         self.shapes = [shape for layer in shapes for shape in layer]
         self.sizes = [math.prod(shape) for shape in self.shapes]
-        # Padding, never used, so that every row of `flat` can be loaded in wide pieces.
         self.sizes.append(-sum(self.sizes) % ALIGNMENT)
-        self.flat = nn.Parameter(torch.zeros(*leading, sum(self.sizes), dtype=dtype, device=device))
+        zeros = torch.zeros(*leading, sum(self.sizes), dtype=dtype, device=device)
+        self.flat = PaddedParameter.with_padding(zeros, self.sizes[-1])
 
     @property
     def agents(self) -> int:
         return self.leading[0]
 
     def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
-        """(weight, bias) of each layer.
+        """Return (weight, bias) of each layer.
 
-        Views of `flat`, or of another tensor laid out like it (such as Adam's moments).
+        They are views of `flat`, or of another tensor of the same form, such as Adam's moments.
         """
         flat = self.flat if flat is None else flat
         *parts, _ = flat.split(self.sizes, dim=-1)
@@ -66,12 +93,24 @@ class Layers(nn.Module):
         return list(zip(views[0::2], views[1::2], strict=True))
 
     def named_layers(self, flat: Tensor | None = None) -> dict[str, Tensor]:
-        """Name → view, e.g. `layer_1.weight`, for files."""
+        """Return the layers by name, e.g. `layer_1.weight`; files use these names."""
         return {
             f"layer_{number}.{name}": view
             for number, layer in enumerate(self.layers(flat), start=1)
             for name, view in zip(("weight", "bias"), layer, strict=True)
         }
+
+    def __getitem__(self, name: str) -> Tensor:
+        """A layer's weight or bias by name, e.g. `agent.actor["layer_1.weight"]`."""
+        layers = self.named_layers()
+        if name not in layers:
+            raise KeyError(f"no {name!r}; there are {', '.join(layers)}")
+        return layers[name]
+
+    def extra_repr(self) -> str:
+        """The layers, one per line, for `print`."""
+        lines = [f"{name}: {tuple(view.shape)}" for name, view in self.named_layers().items()]
+        return "\n".join(lines)
 
     @torch.no_grad()
     def initialize(self, streams: Sequence[Stream] | None) -> None:
@@ -86,20 +125,21 @@ class Layers(nn.Module):
                 for part in (weight[agent], bias[agent]):
                     part.copy_(torch.from_numpy(stream.uniform(-bound, bound, part.shape)))
 
-    def share(self, agent: int) -> Self:
-        """One agent's network, on the same memory: what trains there has trained here."""
+    def member(self, agent: int) -> Self:
+        """One agent's network, on the same memory: training one trains the other."""
         member = copy.copy(self)
         member._parameters, member._buffers = {}, {}
         member.leading = (1, *self.leading[1:])
         rows = slice(agent, agent + 1)
-        member.flat = nn.Parameter(self.flat.data[rows], requires_grad=self.flat.requires_grad)
+        member.flat = PaddedParameter.with_padding(self.flat.data[rows], self.sizes[-1])
+        member.flat.requires_grad_(self.flat.requires_grad)
         for name, buffer in self._buffers.items():
             assert buffer is not None
             member.register_buffer(name, buffer[rows], persistent=False)
         return member
 
 
-class Network(Layers):
+class StackedMLP(StackedParameters):
     """Fully connected layers of many independent networks."""
 
     def __init__(
@@ -114,12 +154,19 @@ class Network(Layers):
         self.widths = tuple(widths)
 
     def compute(self, x: Tensor, flat: Tensor) -> Tensor:
-        """(networks, batch, inputs) → (networks, batch, outputs), ReLU between the layers.
+        """(networks, batch, inputs) → (networks, batch, outputs), with ReLU between the layers.
 
-        `flat`: (networks, numbers). Every pass of every network goes through here, so this is
-        where `accelerate` puts fused kernels.
+        `flat`: (networks, numbers). Faster versions exist for a GPU (fused kernels) and for single
+        states (NumPy); they replace this method only if a subclass has not overridden it.
         """
         *hidden, (weight, bias) = self.layers(flat)
         for hidden_weight, hidden_bias in hidden:
             x = F.relu(torch.baddbmm(hidden_bias, x, hidden_weight))
         return torch.baddbmm(bias, x, weight)
+
+
+def check_width(name: str, tensor: Tensor, width: int) -> None:
+    """Raise a ValueError if the last dimension of an input is not the expected one."""
+    if tensor.shape[-1] != width:
+        shape = tuple(tensor.shape)
+        raise ValueError(f"expected {name}s of {width} numbers, got a tensor of shape {shape}")

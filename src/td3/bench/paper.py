@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from td3.bench.stored import store_run
 from td3.config import Config, changes, load_recipe, to_dict
 from td3.config.checks import check
+from td3.environments.environment import import_module_of
 from td3.errors import RunStopped, UserError, first_line
+from td3.files import make_writable
 from td3.machine import usable_cores
 from td3.policy.policy import Policy, load_policy, policies_of, save_policy
 from td3.report.intervals import mean_interval
 from td3.report.summary import read_run
-from td3.run.files import make_writable
 from td3.run.folder import folder_name, read_config
 from td3.signals import StopRequest
 
@@ -313,6 +314,7 @@ def keep(plan: Plan, task: str) -> dict[str, Any]:
         known = load_policy(target).card
         if "tested" in known and known["sha256"] in [own.card["sha256"] for own in policies]:
             return dict(known["tested"])
+    import_module_of(task)  # the user named it; the card of a policy alone is not enough
     policy = best_of(policies)
     found = {"tested": earnings(policy), "chosen_from": origin(plan)}
     save_policy(policy.tensors, policy.card | found, target)

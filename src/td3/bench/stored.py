@@ -9,8 +9,8 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
+from td3.files import CURVES, replace_file
 from td3.report.summary import Record, RunSummary, read_run
-from td3.run.files import CURVES, replace_file
 
 COLUMNS = ("agent", "seed", "step", "mean_return", "std_return")
 PROGRESS_KEPT = 50

@@ -54,8 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"td3 {__version__}")
         return 0
-    with contextlib.suppress(FileNotFoundError):  # a folder that was deleted meanwhile
-        sys.path.append(os.getcwd())  # so that my_package:MyEnv-v0 is found where one works
+    if names_task(words):
+        with contextlib.suppress(FileNotFoundError):  # a folder that was deleted meanwhile
+            sys.path.append(os.getcwd())  # so that my_package:MyEnv-v0 is found where one works
     try:
         return dispatch(words[0], words[1:])
     except UserError as error:
@@ -71,6 +72,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.close()  # the reader of our output left, e.g. `td3 … | head`
         return 141
+
+
+def names_task(words: list[str]) -> bool:
+    """Whether the user, not a policy file, chooses the task.
+
+    If a policy file chooses, the current folder stays off the search path. Otherwise a task that
+    needs a missing library (phys2d/Pendulum-v0 needs jax) would run a file of that name there.
+    """
+    given = any(word.partition("=")[0] == "--environment" for word in words)
+    return given or words[0] not in ("evaluate", "video")
 
 
 def dispatch(command: str, words: list[str]) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from td3.errors import UserError
-from td3.run.files import CURVES
+from td3.files import CURVES
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,9 @@ class Arguments:
     """At most so many seconds of each episode."""
     seed: int = 1_000_000
     """Seed of the episodes."""
+    environment: str = ""
+    """Task to film instead of the one in the policy file, e.g. my_package:MyEnv-v0. Needed if the
+    task imports a Python module: a policy file alone never makes td3 import one."""
     json: bool = False
     """Print the paths as JSON."""
 
@@ -55,6 +59,8 @@ def run(arguments: Arguments) -> int:
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
     policy = load_policy(source, arguments.agent)
+    command = f"td3 video {shlex.quote(str(source))} --environment {{task}}"
+    policy.task_to_play(arguments.environment, command)
     videos = (source if source.is_dir() else source.parent) / "videos"
     out = Path(arguments.pretrained) if arguments.pretrained else videos / policy.name
     with Console(stderr=True).status("Filming") as status:
@@ -65,6 +71,7 @@ def run(arguments: Arguments) -> int:
             seconds=arguments.seconds,
             seed=arguments.seed,
             tell=lambda frames: status.update(f"Filming: {frames:,} frames"),
+            environment=arguments.environment,
         )
     if arguments.json:
         print(json.dumps({"videos": [str(path) for path in paths]}))

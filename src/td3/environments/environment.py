@@ -331,16 +331,22 @@ def register(env_id: str) -> None:
 
 def versioned(env_id: str) -> str:
     """With the version that Gymnasium takes where none is named: another one is another task."""
-    module, _, name = env_id.rpartition(":")
+    name = env_id.rpartition(":")[2]
     register(env_id)
-    with contextlib.suppress(Exception, SystemExit):  # whatever the task raises is said by `make`
-        if module:
-            importlib.import_module(module)
+    import_module_of(env_id)
+    with contextlib.suppress(Exception):  # `make` reports what is wrong with an id
         namespace, plain, version = gym.envs.registration.parse_env_id(name)
         highest = gym.envs.registration.find_highest_version(namespace, plain)
         if version is None and highest is not None:
             return f"{env_id}-v{highest}"
     return env_id
+
+
+def import_module_of(env_id: str) -> None:
+    """Import the module that an id of the form module:Env-v0 names; `make` reports errors."""
+    if module := env_id.rpartition(":")[0]:
+        with contextlib.suppress(Exception, SystemExit):
+            importlib.import_module(module)
 
 
 def missing_package(env_id: str, error: Exception) -> str:

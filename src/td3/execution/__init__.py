@@ -69,9 +69,9 @@ def prepare_gpu(agent: TD3, precision: str) -> None:
     torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
     torch.backends.cudnn.allow_tf32 = precision != "float32"
     torch.backends.cudnn.deterministic = True  # or a resumed run would not be exact
-    if agent.encoder and precision == "bf16":
-        for encoder in (agent.encoder, agent.encoder_target):
-            encoder.convolution_dtype = torch.bfloat16
+    if "encoder" in agent.trained and precision == "bf16":
+        agent.trained["encoder"].online.convolution_dtype = torch.bfloat16
+        agent.trained["encoder"].target.convolution_dtype = torch.bfloat16
 
 
 def can_compile() -> bool:

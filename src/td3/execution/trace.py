@@ -15,7 +15,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
-from td3.algorithm.stacked import Layers
+from td3.algorithm.settings import UpdateSettings
+from td3.algorithm.stacked import StackedParameters
+from td3.algorithm.trained import N, Trained
 
 Settings = dict[str, float | Tensor]
 """`discount`, `tau`, `policy_noise`, `noise_clip`: numbers, or tensors with one per agent."""
@@ -26,18 +28,16 @@ Prepare = Callable[[TD3], None]
 def state_of(agent: TD3) -> list[Tensor]:
     """All that an update changes: parameters, targets, Adam's counts and moments."""
     return [
-        *(getattr(agent, name).flat.detach() for name in with_targets(agent)),
-        *(part for o in optimizers_of(agent) for part in (o.count, o.mean, o.square)),
+        tensor
+        for network in agent.trained.values()
+        for tensor in (
+            network.online.flat.detach(),
+            network.target.flat.detach(),
+            network.optimizer.count,
+            network.optimizer.mean,
+            network.optimizer.square,
+        )
     ]
-
-
-def with_targets(agent: TD3) -> list[str]:
-    """The names of all networks."""
-    return [*agent.networks, *(f"{name}_target" for name in agent.networks)]
-
-
-def optimizers_of(agent: TD3) -> list[Adam]:
-    return [getattr(agent, f"{name}_optimizer") for name in agent.networks]
 
 
 def constants_of(agent: TD3) -> list[Tensor]:
@@ -49,7 +49,7 @@ def constants_of(agent: TD3) -> list[Tensor]:
 
 def rates_of(agent: TD3) -> list[Tensor]:
     """The learning rates, as tensors: a schedule then needs no other graph."""
-    groups = [optimizer.param_groups[0] for optimizer in optimizers_of(agent)]
+    groups = [network.optimizer.param_groups[0] for network in agent.trained.values()]
     return [torch.as_tensor(g["lr"], dtype=torch.float64, device=agent.device) for g in groups]
 
 
@@ -80,7 +80,7 @@ def trace(
         chosen = {k: next(given) if isinstance(v, Tensor) else v for k, v in settings.items()}
         *parts, normal = given
         copied.updates = np.full(agent.agents, 0 if delayed else 1)
-        seen = type(agent).update(copied, Batch(*parts), normal, **chosen, policy_freq=2)
+        seen = copied.update(Batch(*parts), normal, UpdateSettings(**chosen, policy_freq=2))
         return [number for number in seen if number is not None]
 
     # On clones: what the function changes is changed while it is traced.
@@ -94,7 +94,7 @@ def trace_acting(agent: TD3, states: Tensor) -> fx.GraphModule:
 
     def act(inputs: Sequence[Tensor]) -> list[Tensor]:
         *given, states = inputs
-        return [type(agent).act(agent_on(agent, iter(given)), states)]
+        return [agent_on(agent, iter(given)).act(states)]
 
     graph: fx.GraphModule = make_fx(act)(acting_inputs(agent, states))
     return graph
@@ -107,28 +107,33 @@ def acting_inputs(agent: TD3, states: Tensor) -> list[Tensor]:
 def agent_on(agent: TD3, given: Iterator[Tensor]) -> TD3:
     """A copy of the agent whose numbers are the given ones."""
     copied = copy.copy(agent)
-    for name in with_targets(agent):
-        network: Layers = copy.copy(getattr(agent, name))
-        learns = network.flat.requires_grad
-        network._parameters, network._buffers = {}, {}
-        # A parameter would be a tensor that the tracer has never seen.
-        object.__setattr__(network, "flat", next(given).detach().requires_grad_(learns))
-        setattr(copied, name, network)
-    for name, optimizer in zip(agent.networks, optimizers_of(agent), strict=True):
-        own = optimizer_on(optimizer, getattr(copied, name), given)
-        setattr(copied, f"{name}_optimizer", own)
+    copied.trained = {}
+    for name, network in agent.trained.items():
+        online, target = network_on(network.online, given), network_on(network.target, given)
+        optimizer = optimizer_on(network.optimizer, online, given)
+        copied.trained[name] = Trained(online, target, optimizer)
     limit = next(given)
     for actor in (copied.actor, copied.actor_target):
         object.__setattr__(actor, "max_action", limit)
     if agent.normalizer:
         copied.normalizer = copy.copy(agent.normalizer)
         copied.normalizer.shift, copied.normalizer.scale = next(given), next(given)
-    for optimizer in optimizers_of(copied):
-        optimizer.param_groups[0]["lr"] = next(given)
+    for network in copied.trained.values():
+        network.optimizer.param_groups[0]["lr"] = next(given)
     return copied
 
 
-def optimizer_on(optimizer: Adam, network: Layers, given: Iterator[Tensor]) -> Adam:
+def network_on(network: N, given: Iterator[Tensor]) -> N:
+    """A copy of the network whose numbers are the next given tensor."""
+    copied = copy.copy(network)
+    learns = network.flat.requires_grad
+    copied._parameters, copied._buffers = {}, {}
+    # A parameter would be a tensor that the tracer does not know.
+    object.__setattr__(copied, "flat", next(given).detach().requires_grad_(learns))
+    return copied
+
+
+def optimizer_on(optimizer: Adam, network: StackedParameters, given: Iterator[Tensor]) -> Adam:
     """A copy of the optimizer for the copied network, with the given count and moments."""
     copied = copy.copy(optimizer)
     copied.param_groups = [{**optimizer.param_groups[0], "params": [network.flat]}]

@@ -4,11 +4,13 @@ from pathlib import Path
 
 from td3.config import Config
 from td3.errors import UserError, first_line
+from td3.files import check_folder
 from td3.training.metrics import Record, Sink
 
 
 def tracker(name: str, config: Config, folder: Path) -> Sink:
     """A sink by the name that `--track` takes."""
+    check_folder(folder / name)  # each writes to a folder of its own name
     try:
         if name == "tensorboard":
             from td3.integrations.tensorboard import TensorBoard

@@ -6,6 +6,7 @@ from pathlib import Path
 import wandb
 
 from td3.config import Config, to_dict
+from td3.files import replace_file
 from td3.integrations import scalars
 from td3.training.metrics import Record
 
@@ -16,7 +17,7 @@ class WeightsAndBiases:
     def __init__(self, config: Config, folder: Path) -> None:
         identity = folder / "wandb-id"  # so that a resumed run goes on in the same place
         if not identity.exists():
-            identity.write_text(secrets.token_hex(8), encoding="utf-8")
+            replace_file(identity, secrets.token_hex(8).encode())
         self.run = wandb.init(
             project="td3",
             name=folder.name,

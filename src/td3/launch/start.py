@@ -1,6 +1,7 @@
 """Begin a run, or continue one: everything that happens around the loop."""
 
 import dataclasses
+import shutil
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,12 +16,13 @@ from td3.config import Config, from_dict, load_recipe
 from td3.config.checks import check
 from td3.environments.environment import Environment, Task, versioned
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
+from td3.files import CURVES, check_file, remove
 from td3.integrations import tracker
 from td3.launch.progress import Display, displayed
 from td3.layout import has_images
+from td3.run import checkpoint
 from td3.run import folder as runs
-from td3.run.files import CURVES, remove
-from td3.run.memory import check_disk, check_memory
+from td3.run.memory import IMAGES_FILE, check_disk, check_memory
 from td3.signals import StopRequest
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Record, Sink
@@ -94,8 +96,11 @@ def start(
         raise
     except UserError:
         if not (folder / "metrics.jsonl").exists():  # refused before it began
-            for made in [folder] if own else [folder / "config.toml", folder / ".lock"]:
-                remove(made)
+            if own:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                remove(folder / "config.toml")
+                remove(folder / ".lock")
         raise
 
 
@@ -167,6 +172,9 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
     """The training in its folder, locked for this process, with its sinks."""
     with ExitStack() as stack:
         stack.enter_context(runs.locked(folder))
+        runs.check_entries(folder)
+        checkpoint.check_entries(folder)
+        check_file(folder / IMAGES_FILE)
         sinks: list[Sink] = []
 
         def report(message: str) -> None:

@@ -1,7 +1,8 @@
 """A trained policy on its own: what is needed to act, and nothing more.
 
 `agent-0.safetensors` holds the actor, the observation statistics if there are any, and in its
-header a card that says how to use them. It cannot run code.
+header a card that says how to use them. Reading it runs no code, and playing it imports no module
+that only the card names (`trust.py`).
 """
 
 import json
@@ -22,15 +23,16 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.networks import Actor
 from td3.algorithm.normalizer import CLIP, Normalizer
-from td3.algorithm.stacked import Layers
+from td3.algorithm.stacked import StackedParameters
 from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
 from td3.config.checks import check
 from td3.environments.environment import ActionBounds, Environment, Task
 from td3.errors import UserError, first_line, nearest
+from td3.files import CURVES, digest, replace_file
 from td3.layout import Observation, describe_layout, flatten, has_images, layout_size
 from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
 from td3.policy.pretrained import names, run_or_pretrained
-from td3.run.files import CURVES, digest, replace_file
+from td3.policy.trust import task_to_play
 
 FORMAT, READABLE = 2, (1, 2)  # the first had no checksum of its card
 POLICY_FILE = re.compile(r"agent-\d+\.safetensors")
@@ -62,7 +64,10 @@ class Policy:
         for name, tensor in tensors.items():
             group, _, key = name.partition(".")
             groups[group][key] = tensor
-        networks: dict[str, Layers | None] = {"actor": self.actor, "encoder": self.encoder}
+        networks: dict[str, StackedParameters | None] = {
+            "actor": self.actor,
+            "encoder": self.encoder,
+        }
         for group, network in networks.items():
             if network:
                 for name, view in network.named_layers(network.flat.detach()).items():
@@ -117,13 +122,36 @@ class Policy:
         episodes: int = 10,
         seed: int = 1_000_000,
         tick: Callable[[], None] = lambda: None,
+        environment: str = "",
     ) -> Evaluation:
-        """Play noise-free episodes of its task, as `td3 evaluate` does; `tick` follows each."""
-        tried = Environment(self.environment)
+        """Play noise-free episodes of its task, as `td3 evaluate` does.
+
+        Args:
+            episodes: Number of episodes.
+            seed: Seed of the episodes.
+            tick: Called after each episode.
+            environment: Id of the task to play instead of the one in the policy file. A task
+                `module:Env-v0` needs it, because it imports `module`.
+
+        Raises:
+            UserError: The task does not fit the policy, or it would import a module that only the
+                policy file names.
+        """
+        config = self.task_to_play(environment)
+        tried = Environment(config)
         tried.close()
         self.check_fits(tried.task)
         seeds = episode_seeds(seed, episodes)
-        return evaluate(self.act, self.environment, seeds, self.max_steps, tick)
+        return evaluate(self.act, config, seeds, self.max_steps, tick)
+
+    def task_to_play(
+        self, environment: str = "", command: str = 'policy.evaluate(environment="{task}")'
+    ) -> EnvironmentConfig:
+        """Return the task in the card, or `environment` with the card's other settings.
+
+        Raises UserError, with `command` as advice, if only the card names a module to import.
+        """
+        return task_to_play(self.name, self.environment, environment, command)
 
     @torch.no_grad()
     def encoded(self, state: Observation) -> NDArray[np.float32]:
@@ -207,7 +235,8 @@ def encoder_facts(encoder: Encoder | None) -> dict[str, Any]:
 
 def policy_tensors(agent: TD3) -> list[dict[str, Tensor]]:
     """The numbers of each agent's policy as they are now: copies, on the CPU."""
-    networks: dict[str, Layers | None] = {"actor": agent.actor, "encoder": agent.encoder}
+    networks: dict[str, StackedParameters | None]
+    networks = {"actor": agent.actor, "encoder": agent.encoder}
     flats = {
         name: network.flat.detach().to("cpu", copy=True)
         for name, network in networks.items()

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment, follow
 from td3.errors import UserError, first_line
+from td3.files import check_output, make_writable
 from td3.policy.evaluation import episode_seeds
 from td3.policy.policy import Policy
-from td3.run.files import make_writable
 
 Frame = NDArray[np.uint8]
 SMALLEST_HEIGHT = 240
@@ -28,30 +28,34 @@ def film(
     seconds: float = 30.0,
     seed: int = 1_000_000,
     tell: Callable[[int], None] = lambda frames: None,
+    environment: str = "",
 ) -> list[Path]:
     """Play a policy and write `out.mp4` and `out.gif`.
 
     Several episodes are filmed one after the other; each for at most `seconds`. `tell` hears how
-    many frames there are.
+    many frames there are. `environment` is the id of the task, as in `Policy.evaluate`.
     """
     if out.suffix in (".mp4", ".gif"):
         out = out.with_suffix("")
-    environment = rendering(policy.environment)
-    fps = frames_per_second(environment, policy.environment.action_repeat)
+    mp4, gif = (out.with_name(out.name + ending) for ending in (".mp4", ".gif"))
+    check_output(mp4)
+    check_output(gif)
+    config = policy.task_to_play(environment, 'film(policy, out, environment="{task}")')
+    simulator = rendering(config)
+    fps = frames_per_second(simulator, config.action_repeat)
     frames: list[Frame] = []
     try:
-        policy.check_fits(environment.task)
-        follow(environment.env)
-        environment.reset(seed=seed)
-        render(environment)  # whether there will be pictures, before anything is written
+        policy.check_fits(simulator.task)
+        follow(simulator.env)
+        simulator.reset(seed=seed)
+        render(simulator)  # whether there will be pictures, before anything is written
         make_writable(out.parent)
         for episode_seed in episode_seeds(seed, episodes):
-            for frame in play(policy, environment, episode_seed, limit=int(seconds * fps)):
+            for frame in play(policy, simulator, episode_seed, limit=int(seconds * fps)):
                 frames.append(frame)
                 tell(len(frames))
     finally:
-        environment.close()
-    mp4, gif = (out.with_name(out.name + ending) for ending in (".mp4", ".gif"))
+        simulator.close()
     write_mp4(mp4, frames, fps)
     write_gif(gif, frames, fps)
     return [mp4, gif]

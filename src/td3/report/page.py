@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from td3.files import CURVES, check_output
 from td3.report.curves import Curve, SeedLine, curves, last_steps
 from td3.report.document import Block, Grid, Heading, Lines, Media, as_html, as_markdown
 from td3.report.intervals import over_seeds
 from td3.report.plots import plot, plot_training
 from td3.report.summary import Floats, Record, RunSummary, Steps
-from td3.run.files import CURVES
 
 COLUMNS = {
     "environment": "environment",
@@ -173,6 +173,8 @@ def write_report(runs: Sequence[RunSummary], out: Path) -> list[Path]:
 
     The HTML file holds figures and videos itself and can be sent alone; the Markdown file links.
     """
+    for name in ("report.md", "report.html"):
+        check_output(out / name)
     out.mkdir(parents=True, exist_ok=True)
     title = "TD3 on " + ", ".join(dict.fromkeys(run.environment for run in runs))
     blocks: list[Block] = [

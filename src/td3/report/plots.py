@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from td3.errors import UserError
+from td3.files import check_output
 from td3.report.curves import Curve, XAxis, align, curves, labels
 from td3.report.reference import Reference, matching, read_reference
 from td3.report.summary import Floats, RunSummary, Steps
@@ -297,9 +298,11 @@ def styled_figure(width: float, height: float) -> Iterator[Figure]:
 
 
 def save_figure(figure: Figure, out: Path) -> list[Path]:
-    out.parent.mkdir(parents=True, exist_ok=True)
     # Not with_suffix: "td3-v1.5" has no suffix to replace.
     png, svg = (out.parent / f"{out.name}.{kind}" for kind in ("png", "svg"))
+    check_output(png)
+    check_output(svg)
+    out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(png, dpi=200)
     figure.savefig(svg, metadata={"Date": None})
     return [png, svg]

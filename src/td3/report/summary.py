@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from td3.config import from_dict
 from td3.errors import UserError
-from td3.run.files import CURVES
+from td3.files import CURVES
 from td3.run.folder import read_tables
 
 Floats = NDArray[np.float64]

@@ -9,8 +9,10 @@ ring; a segment that no kept checkpoint lists is removed.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +25,27 @@ from torch import Tensor
 
 from td3.algorithm.replay_base import Replay
 from td3.errors import UserError
-from td3.run.files import TEMPORARY, digest, flush_folder, new_folder, remove, rename, write_durably
+from td3.files import (
+    TEMPORARY,
+    check_folder,
+    digest,
+    flush_folder,
+    make_folder,
+    new_folder,
+    opened_folder,
+    refuse_link,
+    remove,
+    remove_folder,
+    rename,
+    write_durably,
+)
 
 FORMAT = 3
 KEPT = 2
-SEGMENT_NAME = re.compile(r"\d{9,}\.rows")
+CHECKPOINT_NAME = re.compile("[0-9]{9}|[1-9][0-9]{9,}")  # as f"{step:09d}" writes it
+SEGMENT_NAME = re.compile(rf"({CHECKPOINT_NAME.pattern})\.rows")
 STATE, MANIFEST = "state.safetensors", "manifest.json"
+FILES = (MANIFEST, STATE)  # removed in this order: without a manifest the rest is no checkpoint
 
 
 @dataclass(frozen=True)
@@ -58,10 +75,10 @@ def save_checkpoint(
 ) -> list[dict[str, Any]]:
     """Write a checkpoint; returns the replay segments it uses, to pass in next time."""
     folder = run / "checkpoints" / f"{step:09d}"
-    folder.parent.mkdir(exist_ok=True)
+    make_folder(folder.parent)
     fresh = new_segment(run, step, replay, segments)
     segments = [*(s for s in segments if still_needed(s, replay)), *fresh]
-    with new_folder(folder) as beside:
+    with new_folder(folder, FILES) as beside:
         blob = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
         size, checksum = write_durably(beside / STATE, [blob])
         body = {
@@ -108,7 +125,7 @@ def new_segment(
     if all(start == stop for own in spans.values() for start, stop in own):
         return []
     folder = run / "replay"
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     name = f"{step:09d}.rows"
     beside = folder / (TEMPORARY + name)
     size, checksum = write_durably(
@@ -157,39 +174,74 @@ def prune(run: Path) -> None:
     """Keep the newest checkpoints and the segments that they use."""
     folders = by_step(run)
     for folder in folders[KEPT:]:
-        remove(folder / MANIFEST)  # first: without it the rest is no checkpoint
-        remove(folder)
+        remove_folder(folder, FILES)
     used = set()
     for folder in folders[:KEPT]:
         try:
             used |= {segment["file"] for segment in read_manifest(folder)["segments"]}
         except Invalid:
-            remove(folder)
-    for file in (run / "replay").glob("*"):
-        if file.name not in used:
-            remove(file)
+            remove_folder(folder, FILES)
+    with suppress(FileNotFoundError), opened_folder(run / "replay") as replay:
+        for name in os.listdir(replay):
+            if SEGMENT_NAME.fullmatch(name.removeprefix(TEMPORARY)) and name not in used:
+                remove(name, replay)
 
 
 def by_step(run: Path) -> list[Path]:
     """The checkpoints, newest first."""
-    folders = [folder for folder in (run / "checkpoints").glob("[0-9]*") if folder.name.isdigit()]
+    folders = [
+        folder
+        for folder in own_folders(run)
+        if not folder.name.startswith(TEMPORARY) and any((folder / name).exists() for name in FILES)
+    ]
     return sorted(folders, key=lambda folder: int(folder.name), reverse=True)
 
 
+def own_folders(run: Path) -> list[Path]:
+    """The folders in checkpoints/ named as `save_checkpoint` names them, whole or half-written."""
+    return [
+        folder
+        for folder in (run / "checkpoints").glob("*")
+        if CHECKPOINT_NAME.fullmatch(folder.name.removeprefix(TEMPORARY))
+        and folder.is_dir()
+        and not folder.is_symlink()
+    ]
+
+
+def check_entries(run: Path) -> None:
+    """Refuse links under the names that this module writes to, before anything is written."""
+    for folder, names in (("checkpoints", CHECKPOINT_NAME), ("replay", SEGMENT_NAME)):
+        check_folder(run / folder)
+        for path in (run / folder).glob("*"):
+            if names.fullmatch(path.name.removeprefix(TEMPORARY)):
+                refuse_link(path)
+    for own in own_folders(run):
+        for name in FILES:
+            refuse_link(own / name)
+            refuse_link(own / (TEMPORARY + name))
+
+
 def forget_after(run: Path, step: int) -> None:
-    """Remove damaged or half-written checkpoints, lest they be counted among the kept ones."""
-    for folder in (run / "checkpoints").iterdir():
-        if not folder.name.isdigit() or int(folder.name) > step:
-            remove(folder)
+    """Remove damaged and half-written checkpoints, so that they do not count as kept ones."""
+    for folder in own_folders(run):
+        if folder.name.startswith(TEMPORARY) or int(folder.name) > step:
+            remove_folder(folder, FILES)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     try:
-        return unsealed((folder / MANIFEST).read_bytes())
+        return unsealed(regular_bytes(folder / MANIFEST))
     except OSError as error:
         raise Invalid(f"{MANIFEST} cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise Invalid(f"{MANIFEST} is not JSON") from error
+
+
+def regular_bytes(path: Path) -> bytes:
+    """A file's content. Reading a FIFO would wait until somebody writes to it."""
+    if path.exists() and not path.is_file():
+        raise Invalid(f"{path.name} is not a regular file")
+    return path.read_bytes()
 
 
 def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
@@ -197,7 +249,7 @@ def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
     try:
         if path.stat().st_size != expected["bytes"]:
             raise Invalid(f"{path.name} has {path.stat().st_size} bytes, not {expected['bytes']}")
-        data = path.read_bytes()
+        data = regular_bytes(path)
     except OSError as error:
         raise Invalid(f"{path.name} cannot be read ({error.strerror})") from error
     if digest(data) != expected["sha256"]:

@@ -23,8 +23,18 @@ from typing import Any
 from td3.config import Config, from_dict, to_dict
 from td3.config.toml import read_toml, to_toml
 from td3.errors import RunBusy, UserError, nearest
-from td3.run.files import JsonLines, replace_file
+from td3.files import (
+    TEMPORARY,
+    JsonLines,
+    check_file,
+    check_folder,
+    open_regular,
+    refuse_link,
+    replace_file,
+)
 
+FILES = ("config.toml", "metrics.jsonl", "events.jsonl")
+POLICY_NAME = re.compile(r"agent-[0-9]+\.safetensors")
 PACKAGES = ("td3", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "pybullet", "Box2D")
 
 
@@ -173,6 +183,17 @@ def read_tables(folder: Path) -> dict[str, Any]:
     return read_toml(folder / "config.toml")
 
 
+def check_entries(folder: Path) -> None:
+    """Refuse links under the names that td3 writes to; checkpoints are not looked at."""
+    for name in FILES:
+        check_file(folder / name)
+        check_file(folder / (TEMPORARY + name))
+    check_folder(folder / "policy")
+    for path in (folder / "policy").glob("*"):
+        if POLICY_NAME.fullmatch(path.name.removeprefix(TEMPORARY)):
+            refuse_link(path)
+
+
 def differences(origin: dict[str, str]) -> list[str]:
     """What is not as it was when the run began, of the things that change results."""
     now = versions() | machine()
@@ -187,7 +208,7 @@ def differences(origin: dict[str, str]) -> list[str]:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the run folder for this process; refuse at once if another one has it."""
     try:
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = open_regular(folder / ".lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
     try:

@@ -137,7 +137,7 @@ def check_disk(
     place = check_memory(config, state_dim, action_dim, layout)
     needed = disk_bytes(config, state_dim, action_dim, layout, place)
     there = [*folder.glob("replay/*"), *folder.glob(IMAGES_FILE)]
-    free = shutil.disk_usage(folder).free + sum(file.stat().st_size for file in there)
+    free = shutil.disk_usage(folder).free + sum(file.lstat().st_size for file in there)
     if needed > free:
         ring = "The replay ring and its copy in checkpoints need"
         what = ring if place == "disk" else "Checkpoints, which keep the replay ring, will need"

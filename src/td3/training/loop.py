@@ -21,10 +21,10 @@ from td3.environments.environment import Task
 from td3.environments.workers.pool import Workers
 from td3.errors import Diverged, UserError
 from td3.execution import compute_on, make_learner
+from td3.files import JsonLines, check_file, make_folder, remove
 from td3.policy.policy import policy_card, save_policy
 from td3.run import folder as runs
 from td3.run.checkpoint import forget_after, newest_checkpoint, save_checkpoint
-from td3.run.files import JsonLines
 from td3.run.folder import Run
 from td3.run.memory import IMAGES_FILE, by_observation, check_memory, in_words
 from td3.seeding import Stream, Streams, restore_stream, stream_state
@@ -241,7 +241,9 @@ class Training:
         facts["versions"] = runs.versions()
         own = self.population.members[agent].environment
         card = policy_card(self.agent, self.environments.task, own, facts)
-        save_policy(result.policy, card, self.run.policy_file(agent))
+        file = self.run.policy_file(agent)
+        make_folder(file.parent)
+        save_policy(result.policy, card, file)
 
     def write(self, record: Record) -> None:
         record |= self.population.facts(record["agent"])
@@ -369,7 +371,8 @@ def make_replay(
     """A buffer of transitions, or of single observations where that is smaller or needed."""
     seeds, size = config.agent_seeds, config.loop.replay_size
     file = folder / IMAGES_FILE
-    file.unlink(missing_ok=True)  # of a run that was killed
+    check_file(file)
+    remove(file)  # of a run that was killed
     if not by_observation(config, task.layout):
         return ReplayBuffer(size, seed=seeds, device=place)
     replay = FrameReplay(

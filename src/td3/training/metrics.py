@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from td3.algorithm.agent import Diagnostics
+from td3.algorithm.settings import Diagnostics
 from td3.errors import first_line
 
 Record = dict[str, Any]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.replay import Batch
+from td3.algorithm.settings import UpdateSettings
 from td3.environments.observations import observation_layout
 from td3.layout import layout_size, stack_layout
 from td3.seeding import Streams
@@ -116,10 +117,10 @@ def test_update_trains_encoder_by_critic_loss_only() -> None:
         assert agent.encoder is not None
         agent.updates[:] = updates
         before, actor = agent.encoder.flat.detach().clone(), agent.actor.flat.detach().clone()
-        agent.update(batch, noise, tau=0.0)  # the same targets afterwards
+        agent.update(batch, noise, UpdateSettings(tau=0.0))  # the same targets afterwards
         assert not torch.equal(before, agent.encoder.flat)
         assert torch.equal(actor, agent.actor.flat) == bool(updates)
-        agent.update(batch, noise, tau=0.0)  # with gradients that the first update left behind
+        agent.update(batch, noise, UpdateSettings(tau=0.0))  # after old gradients
         found.append(agent.encoder.flat.detach().clone())
     first, other = found
     assert torch.equal(first, other)
@@ -131,11 +132,11 @@ def test_update_moves_encoder_target_on_delayed_updates_only() -> None:
     assert agent.encoder is not None
     batch, noise = batch_of(layout, 1)
     before = agent.encoder_target.flat.clone()
-    agent.update(batch, noise, tau=0.25)
+    agent.update(batch, noise, UpdateSettings(tau=0.25))
     expected = before.lerp(agent.encoder.flat.detach(), 0.25)
     torch.testing.assert_close(agent.encoder_target.flat, expected)
     held = agent.encoder_target.flat.clone()
-    agent.update(batch, noise, tau=0.25)  # not delayed: only the critics and the encoder
+    agent.update(batch, noise, UpdateSettings(tau=0.25))  # without the delayed steps
     assert torch.equal(agent.encoder_target.flat, held)
 
 

@@ -53,7 +53,7 @@ def test_members_learn_alone() -> None:
     assert planned.agent.updates.tolist() == [27, 65, 20]
     assert torch.equal(planned.agent.critic.flat[2], before[2])
     assert_same(plain, planned, ROUNDING)
-    with pytest.raises(ValueError, match="unequally often"):
+    with pytest.raises(ValueError, match="different numbers of updates"):
         planned.learn(1)
 
 

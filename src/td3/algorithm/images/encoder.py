@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from td3.algorithm.stacked import Layers, Shape
+from td3.algorithm.stacked import Shape, StackedParameters
 from td3.layout import Layout, channel_axis, channels_first, parts_of, unstack_layout
 from td3.seeding import Stream
 
 KERNEL = 3
 
 
-class Encoder(Layers):
+class Encoder(StackedParameters):
     """From a state to features: images pass through convolutions, other numbers are unchanged.
 
     Convolutions of 3 × 3 with ReLU, the first with stride 2; then a linear layer, layer

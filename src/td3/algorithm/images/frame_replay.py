@@ -29,6 +29,7 @@ from td3.algorithm.images.random_shift import check_shift, shift_images
 from td3.algorithm.replay import Batch
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.transitions import Transitions
+from td3.files import remove
 from td3.layout import Layout, Part, layout_size, parts_of, unstack_layout
 
 
@@ -214,7 +215,7 @@ class FrameReplay(Replay):
 
     def close(self) -> None:
         if self.file:
-            self.file.unlink(missing_ok=True)
+            remove(self.file)
 
     @property
     def tables(self) -> dict[str, tuple[Tensor, NDArray[np.int64]]]:

@@ -1,6 +1,7 @@
 """How much a replay buffer of frames stores, and a file for images that exceed the memory."""
 
 import math
+import mmap
 import os
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from td3.errors import UserError
+from td3.files import check_file, remove
 from td3.layout import Layout, Part, parts_of, unstack_layout
 
 EPISODE_LENGTH = 64  # shortest mean episode, in steps, for which the buffer holds max_size steps
@@ -43,13 +45,16 @@ def observation_widths(parts: list[Part]) -> tuple[int, int]:
 def allocate_on_disk(file: Path, shape: tuple[int, ...]) -> Tensor:
     """Bytes in a memory-mapped file. Reserves the space now, so the disk cannot fill up later."""
     size = math.prod(shape)
+    check_file(file)
+    remove(file)
     try:
-        with file.open("wb") as reserved:
+        with file.open("x+b") as reserved:
             os.posix_fallocate(reserved.fileno(), 0, size)
+            mapped = mmap.mmap(reserved.fileno(), size)  # not by name, which may be a link by now
     except OSError as error:
-        file.unlink(missing_ok=True)
+        remove(file)
         raise UserError(
             f"The replay buffer needs {size / 1e9:.1f} GB on disk, but {file.parent} has no room "
             f"({error.strerror}); use a smaller --loop.replay-size."
         ) from error
-    return torch.from_file(str(file), shared=True, size=size, dtype=torch.uint8).view(shape)
+    return torch.frombuffer(mapped, dtype=torch.uint8).view(shape)

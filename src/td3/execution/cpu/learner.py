@@ -84,7 +84,7 @@ class PlannedUpdates:
             self.sample()
             seen = self.plans[agent.due(self.policy_freq)]()
             agent.updates += 1
-            agent.tidy()
+            agent.flush_denormals()
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
             counts[:, : len(seen)] += 1
 
@@ -114,8 +114,9 @@ class Acting:
 
 def fuse_adam(agent: TD3) -> None:
     """Let the optimizers of a copied agent take their step in one pass over memory."""
-    for optimizer in (agent.actor_optimizer, agent.critic_optimizer):
-        optimizer.__dict__["step"] = fused_step(optimizer)
+    for network in agent.trained.values():
+        if type(network.optimizer) is Adam:
+            network.optimizer.__dict__["step"] = fused_step(network.optimizer)
 
 
 def fused_step(optimizer: Adam) -> Any:

@@ -17,9 +17,8 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.images.random_shift import pixel_width
-from td3.algorithm.stacked import Network
+from td3.algorithm.stacked import StackedMLP
 from td3.execution.gpu import triton_kernels as kernels
-from td3.execution.trace import optimizers_of
 from td3.layout import Part, channels_first
 
 PRECISION = "tf32"
@@ -33,22 +32,24 @@ def fuse(agent: TD3) -> None:
     """Let a copied agent's networks and Adam steps be computed by fused kernels."""
     fuse_networks(agent)
     if agent.dtype == torch.float32:
-        for optimizer in optimizers_of(agent):
-            optimizer.__dict__["step"] = step_at_once(optimizer)
+        for network in agent.trained.values():
+            if type(network.optimizer) is Adam:
+                network.optimizer.__dict__["step"] = step_at_once(network.optimizer)
 
 
 def fuse_networks(agent: TD3) -> None:
     """The networks alone, those for which the kernels were written."""
     for network in (agent.actor, agent.critic, agent.actor_target, agent.critic_target):
         if fusible(network):
-            network.__dict__["compute"] = Layers(network.widths)
+            network.__dict__["compute"] = FusedMLP(network.widths)
 
 
-def fusible(network: Network) -> bool:
-    """Whether the kernels were written for a network like this."""
+def fusible(network: StackedMLP) -> bool:
+    """Whether the kernels compute this network: a stock one, of a size that they support."""
     inputs, *hidden, outputs = network.widths
     return (
-        network.flat.is_cuda
+        type(network).compute is StackedMLP.compute
+        and network.flat.is_cuda
         and network.flat.dtype == torch.float32
         and len(hidden) == 2
         and max(hidden) <= 256
@@ -57,8 +58,8 @@ def fusible(network: Network) -> bool:
     )
 
 
-class Layers:
-    """`Network.compute` for given widths."""
+class FusedMLP:
+    """`StackedMLP.compute` for given widths."""
 
     def __init__(self, widths: tuple[int, ...]) -> None:
         self.widths = list(widths)
@@ -66,11 +67,11 @@ class Layers:
     def __call__(self, x: Tensor, flat: Tensor) -> Tensor:
         x = x if x.stride(-1) == 1 else x.contiguous()
         if torch.is_grad_enabled() and (x.requires_grad or flat.requires_grad):
-            return cast(Tensor, FusedLayers.apply(x, flat, self.widths))  # type: ignore[no-untyped-call]
+            return cast(Tensor, FusedMLPFunction.apply(x, flat, self.widths))  # type: ignore[no-untyped-call]
         return cast(Tensor, layers_forward(x, flat, self.widths, keep=False)[0])
 
 
-class FusedLayers(Function):
+class FusedMLPFunction(Function):
     """The same with gradients."""
 
     @staticmethod
@@ -270,7 +271,7 @@ def adam_step(
     beta_2: float,
     eps: float,
 ) -> None:
-    numbers = parameter.numel()
+    numbers = parameter.shape.numel()  # padding included
     kernels.adam_kernel[(triton.cdiv(numbers, 1024),)](
         parameter,
         gradient,

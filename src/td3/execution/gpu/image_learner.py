@@ -71,7 +71,7 @@ class CapturedFrames(Traced):
                 self.graphs[delayed] = self.capture()
             self.graphs[delayed].replay()
             agent.updates += 1
-            agent.tidy()
+            agent.flush_denormals()
             counts[:, : 3 if delayed else 2] += 1
 
     def send(self) -> None:

@@ -21,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.algorithm.replay_base import Replay
+from td3.algorithm.trained import Trained
 from td3.algorithm.transitions import Transitions
 from td3.execution.gpu.graph import Graph
 from td3.execution.gpu.random_upload import AHEAD, Fetching, Sending, at_hand
@@ -163,8 +164,10 @@ class Captured(Traced):
     def acting_copy(self) -> TD3:
         """The agent on the same memory, acting by fused kernels without being changed itself."""
         copied = copy.copy(self.agent)
-        for name in ("actor", "critic", "actor_target", "critic_target"):
-            setattr(copied, name, copy.copy(getattr(self.agent, name)))
+        copied.trained = {
+            name: Trained(copy.copy(network.online), copy.copy(network.target), network.optimizer)
+            for name, network in self.agent.trained.items()
+        }
         if self.fused:
             from td3.execution.gpu.fused import fuse_networks
 
@@ -285,7 +288,7 @@ class CapturedUpdates:
             if delayed:
                 self.actor_moved.record()
             agent.updates += 1
-            agent.tidy()
+            agent.flush_denormals()
             counts[:, : 3 if delayed else 2] += 1
             self.sending.look_ahead()
 

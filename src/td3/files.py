@@ -1,0 +1,234 @@
+"""Everything that a run must not lose is written here, so that one place can be trusted.
+
+A file or folder is written beside its final name, flushed to disk, and renamed. After a crash at
+any moment there is the old one or the new one.
+
+A run folder may come from somebody else, so nothing here follows a symbolic link inside it. The
+path to the run folder itself may contain links.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from td3.errors import UserError
+
+TEMPORARY = ".writing-"
+IN_THE_WAY = "{path} is in the way: td3 needs a {kind} there. Move it elsewhere."
+CURVES = "curves.csv"  # what stored results have instead of metrics.jsonl
+
+
+def digest(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> tuple[int, str]:
+    """Write and flush a new file, in place of a stale one; returns its size and checksum."""
+    checksum, size = hashlib.sha256(), 0
+    check_file(path)
+    remove(path)
+    with path.open("xb") as file:
+        for chunk in chunks:
+            checksum.update(chunk)
+            size += file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    return size, checksum.hexdigest()
+
+
+def flush_folder(folder: Path) -> None:
+    """Make renames and new names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def rename(source: Path, target: Path) -> None:
+    """Give a finished file or folder its name."""
+    refuse_link(target)
+    source.replace(target)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write `path` so that it holds the old content or the new, never a part."""
+    check_file(path)
+    beside = path.with_name(TEMPORARY + path.name)
+    write_durably(beside, [data])
+    rename(beside, path)
+    flush_folder(path.parent)
+
+
+def make_writable(folder: Path) -> None:
+    """Make a folder that others' work will be put into, or refuse it before that is done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"{folder} cannot be written to.")
+
+
+@contextlib.contextmanager
+def new_folder(path: Path, names: Sequence[str]) -> Iterator[Path]:
+    """A folder to fill with `names`, which takes its name only when it is complete.
+
+    Removal follows the order of `names`; the first one must be what makes the folder valid.
+    Other files in an older folder of this name stay where they are.
+    """
+    beside = path.with_name(TEMPORARY + path.name)
+    if remove_folder(beside, names):
+        beside.mkdir()
+    try:
+        yield beside
+        flush_folder(beside)
+        if remove_folder(path, names):
+            rename(beside, path)
+        else:
+            for name in reversed(names):
+                rename(beside / name, path / name)
+            flush_folder(path)
+            remove_folder(beside, names)
+        flush_folder(path.parent)
+    except OSError:  # such as a full disk: what was written does not help anybody
+        with contextlib.suppress(OSError):
+            remove_folder(beside, names)
+        raise
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder inside a run unless it is there."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        check_folder(path)
+
+
+def open_regular(path: str | Path, flags: int) -> int:
+    """A descriptor of a regular file in a run folder; also an `opener` for `open`."""
+    try:
+        # Without O_NONBLOCK, opening a FIFO waits until somebody reads from it.
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError:
+        check_file(Path(path))
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UserError(IN_THE_WAY.format(path=path, kind="regular file"))
+    return descriptor
+
+
+def check_file(path: Path) -> None:
+    """Refuse anything but a regular file where a file of a run belongs; it may be missing."""
+    refuse_link(path, "regular files")
+    if path.exists() and not path.is_file():
+        raise UserError(IN_THE_WAY.format(path=path, kind="regular file"))
+
+
+def check_output(path: Path) -> None:
+    """Refuse links at and above a file inside a run folder; elsewhere a user may link anything."""
+    parents = list(path.parents)[:3]
+    for depth, parent in enumerate(parents):
+        if (parent / "config.toml").is_file():
+            for folder in reversed(parents[:depth]):
+                check_folder(folder)
+            check_file(path)
+            return
+
+
+def check_folder(path: Path) -> None:
+    """Refuse anything but a folder where a folder of a run belongs; it may be missing."""
+    refuse_link(path, "folders")
+    if path.exists() and not path.is_dir():
+        raise UserError(IN_THE_WAY.format(path=path, kind="folder"))
+
+
+def refuse_link(path: Path, kind: str = "regular files and folders") -> None:
+    if path.is_symlink():
+        raise UserError(
+            f"{path} is a symbolic link; td3 writes only to {kind} inside a run folder. "
+            "Replace it with a copy of its target."
+        )
+
+
+@contextlib.contextmanager
+def opened_folder(path: Path) -> Iterator[int]:
+    """A descriptor of a folder inside a run. It stays the same folder whatever takes its name."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        check_folder(path)
+        raise
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def remove(name: str | Path, folder: int | None = None) -> None:
+    """Remove a file, by its name in an opened folder or by its path.
+
+    Only regular files are removed: td3 writes nothing else.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=folder)
+
+
+def remove_folder(path: Path, names: Sequence[str]) -> bool:
+    """Remove these files, then their folder unless it holds others; returns whether it is gone."""
+    try:
+        with opened_folder(path) as folder:
+            for name in names:
+                remove(name, folder)
+                remove(TEMPORARY + name, folder)
+    except FileNotFoundError:
+        return True
+    return remove_empty(path)
+
+
+def remove_empty(path: Path) -> bool:
+    """Remove a folder unless something is in it; returns whether it is gone."""
+    try:
+        path.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+class JsonLines:
+    """Appends records to a file, one JSON object per line."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = open(path, "ab", opener=open_regular)  # noqa: SIM115
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        self.file.write(json.dumps(record).encode() + b"\n")
+        self.file.flush()
+
+    def length(self) -> int:
+        """Bytes so far, all of them on disk."""
+        os.fsync(self.file.fileno())
+        return self.file.tell()
+
+    def truncate(self, length: int) -> None:
+        """Forget what came after a checkpoint."""
+        if self.file.tell() < length:
+            raise UserError(
+                f"{self.file.name} has {self.file.tell()} bytes, but {length} when the checkpoint "
+                "was written; put the whole file back to continue this run."
+            )
+        self.file.truncate(length)
+        self.file.seek(length)
+
+    def close(self) -> None:
+        self.file.close()
