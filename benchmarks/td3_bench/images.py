@@ -13,7 +13,7 @@ from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
 from td3.errors import UserError
 from td3.execution import make_learner
-from td3.layout import Layout, layout_size, stacked, unstacked
+from td3.layout import Layout, layout_size, stack_layout, unstack_layout
 from td3.run.memory import check_memory, ring_bytes
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -39,7 +39,7 @@ def bench_images(config: Config, action_dim: int, rounds: Rounds) -> Benchmark:
     }
     seconds = measure.measure_in_turn(works, config.agent.policy_freq, rounds, device)
     learner.close()
-    stack, single = unstacked(layout)
+    stack, single = unstack_layout(layout)
     settings = measure.describe_settings(config, device, rounds) | {
         "image": single["image"],
         "frame_stack": stack,
@@ -122,7 +122,7 @@ def image_layout(environment: EnvironmentConfig) -> Layout:
     """Return the layout of the recipe's images."""
     side = environment.resize or SIDE
     shape = [side, side] if environment.grey else [side, side, CHANNELS]
-    return stacked({"image": shape}, environment.frame_stack)
+    return stack_layout({"image": shape}, environment.frame_stack)
 
 
 def fill_replay(replay: FrameReplay, state_dim: int, action_dim: int) -> None:
@@ -133,9 +133,9 @@ def fill_replay(replay: FrameReplay, state_dim: int, action_dim: int) -> None:
     replay.images.random_(0, 256)
     replay.rows.uniform_(-1, 1)
     replay.rows[..., -1] = 0
-    numbers = torch.arange(replay.room, device=device)
-    replay.ends[..., 0], replay.ends[..., 1] = numbers[:count], numbers[:count] + 1
-    replay.links[..., 0] = torch.where(numbers % EPISODE == 0, numbers, numbers - 1)
-    replay.links[..., 1] = torch.where(numbers < count, numbers, -1)
-    replay.links[:, EPISODE - 1 :: EPISODE, 1] = -1
-    replay.added[:], replay.written[:] = count, count + 1
+    numbers = torch.arange(replay.index.observation_capacity, device=device)
+    replay.index.ends[..., 0], replay.index.ends[..., 1] = numbers[:count], numbers[:count] + 1
+    replay.index.links[..., 0] = torch.where(numbers % EPISODE == 0, numbers, numbers - 1)
+    replay.index.links[..., 1] = torch.where(numbers < count, numbers, -1)
+    replay.index.links[:, EPISODE - 1 :: EPISODE, 1] = -1
+    replay.added[:], replay.index.observed[:] = count, count + 1

@@ -1,4 +1,4 @@
-"""Where the parts of an observation lie in its flat vector, and which parts are images."""
+"""Flat vectors for observations: the position of each part, and which parts are images."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 Observation = NDArray[np.float32]
 Layout = dict[str, Any]
-ROUNDING = 1e-3  # share of its range by which a pixel may lie outside of it
+ROUNDING = 1e-3  # how far a pixel may exceed its range, as a fraction of the range
 
 
 def channel_axis(image: Sequence[int]) -> int | None:
-    """Which side of an image is its channels; None: it is grey.
+    """Which axis of an image holds its channels; None for greyscale.
 
-    Beside two equal sides the third; otherwise the shorter of first and last.
+    If two axes are equal, it is the third; otherwise the shorter of the first and the last.
     """
     if len(image) != 3:
         return None
@@ -25,15 +25,15 @@ def channel_axis(image: Sequence[int]) -> int | None:
 
 
 def channels_first(image: tuple[int, ...]) -> tuple[int, ...]:
-    """(channels, height, width)."""
+    """The shape as (channels, height, width)."""
     axis = channel_axis(image)
     if axis is None:
         return (1, *image)
     return (image[axis], *image[:axis], *image[axis + 1 :])
 
 
-def stacked(layout: Layout, count: int) -> Layout:
-    """The layout of `count` observations in a row."""
+def stack_layout(layout: Layout, count: int) -> Layout:
+    """The layout of `count` stacked observations."""
     return {"stack": count, "of": layout} if count > 1 else layout
 
 
@@ -41,12 +41,12 @@ def flatten(layout: Layout, observation: Any) -> Observation:
     """One observation as a flat float32 vector."""
     match layout:
         case {"box": shape}:
-            # A copy: some environments hand out a buffer that their next reset overwrites.
-            with np.errstate(over="ignore"):  # too large becomes inf, and that is refused
+            # A copy: some environments reuse the array in their next reset.
+            with np.errstate(over="ignore"):  # too large becomes inf, which is refused later
                 array = np.array(observation, dtype=np.float32)
-            return checked_shape(array, shape).reshape(-1)
+            return require_shape(array, shape).reshape(-1)
         case {"image": shape}:
-            return pixels(layout, checked_shape(np.asarray(observation), shape)).reshape(-1)
+            return scale_to_bytes(layout, require_shape(np.asarray(observation), shape)).reshape(-1)
         case {"discrete": count}:
             position = int(observation) - layout["start"]
             if not 0 <= position < count:
@@ -55,11 +55,14 @@ def flatten(layout: Layout, observation: Any) -> Observation:
             one_hot[position] = 1
             return one_hot
         case {"discretes": counts, "starts": starts}:
-            numbers = checked_shape(np.asarray(observation), list(np.shape(counts)))
+            numbers = require_shape(np.asarray(observation), list(np.shape(counts)))
             each = zip(np.ravel(counts), np.ravel(starts), numbers.flat, strict=True)
             parts = [flatten({"discrete": n, "start": start}, value) for n, start, value in each]
         case {"stack": count, "of": single}:
-            parts = [flatten(single, one_of(single, observation, k, count)) for k in range(count)]
+            parts = [
+                flatten(single, unstack_observation(single, observation, k, count))
+                for k in range(count)
+            ]
         case {"dict": known}:
             parts = [flatten(part, observation[key]) for key, part in known.items()]
         case _:
@@ -68,14 +71,14 @@ def flatten(layout: Layout, observation: Any) -> Observation:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
 
 
-def pixels(layout: Layout, image: NDArray[Any]) -> Observation:
-    """An image as whole numbers from 0 to 255: what is stored is bytes."""
+def scale_to_bytes(layout: Layout, image: NDArray[Any]) -> Observation:
+    """An image as whole numbers from 0 to 255, because images are stored as bytes."""
     array: Observation = image.astype(np.float32)
     low, high = layout.get("low", 0), layout.get("high", 255)
     if (low, high) == (0, 255) and image.dtype == np.uint8:
         return array
     if not np.isfinite(array).all():
-        return array  # to be found and named
+        return array  # the caller reports it
     outside = max(low - array.min(), array.max() - high)
     if outside > ROUNDING * (high - low):
         seen = f"{array.min():g} to {array.max():g}"
@@ -86,27 +89,30 @@ def pixels(layout: Layout, image: NDArray[Any]) -> Observation:
     return whole
 
 
-def checked_shape(array: NDArray[Any], shape: list[int]) -> NDArray[Any]:
+def require_shape(array: NDArray[Any], shape: list[int]) -> NDArray[Any]:
     if list(array.shape) != shape:
         raise ValueError(f"shape {array.shape} instead of {tuple(shape)}")
     return array
 
 
-def one_of(layout: Layout, observation: Any, index: int, count: int) -> Any:
-    """One of `count` observations that Gymnasium has stacked: it stacks every part by itself."""
+def unstack_observation(layout: Layout, observation: Any, index: int, count: int) -> Any:
+    """One of `count` stacked observations. Gymnasium stacks every part separately."""
     match layout:
         case {"dict": known}:
-            return {k: one_of(part, observation[k], index, count) for k, part in known.items()}
+            return {
+                k: unstack_observation(part, observation[k], index, count)
+                for k, part in known.items()
+            }
         case {"tuple": known}:
             pairs = zip(known, observation, strict=True)
-            return tuple(one_of(part, value, index, count) for part, value in pairs)
+            return tuple(unstack_observation(part, value, index, count) for part, value in pairs)
     if np.shape(observation)[:1] != (count,):
         raise ValueError(f"shape {np.shape(observation)} instead of {count} stacked, newest last")
     return observation[index]
 
 
 def layout_size(layout: Layout) -> int:
-    """Numbers in the flat vector."""
+    """How many numbers the flat vector has."""
     match layout:
         case {"box": shape} | {"image": shape}:
             return int(np.prod(shape, dtype=int))
@@ -122,18 +128,18 @@ def layout_size(layout: Layout) -> int:
 
 
 class Part(NamedTuple):
-    """Neighbouring numbers of a flat observation: an image, or any others."""
+    """A range of a flat observation: one image, or other numbers."""
 
     start: int
     size: int
     image: tuple[int, ...] | None
-    """Its shape as the environment gives it."""
+    """The shape of the image in the environment; None for other numbers."""
 
 
 def parts_of(layout: Layout) -> list[Part]:
-    """An unstacked observation's images, and what lies between them."""
+    """The images of an unstacked observation, and the numbers between them."""
     found: list[Part] = []
-    for shape, size in leaves(layout):
+    for shape, size in flat_parts(layout):
         start = found[-1].start + found[-1].size if found else 0
         if shape is None and found and found[-1].image is None:
             found[-1] = found[-1]._replace(size=found[-1].size + size)
@@ -142,29 +148,29 @@ def parts_of(layout: Layout) -> list[Part]:
     return found
 
 
-def leaves(layout: Layout) -> list[tuple[tuple[int, ...] | None, int]]:
+def flat_parts(layout: Layout) -> list[tuple[tuple[int, ...] | None, int]]:
     match layout:
         case {"image": shape}:
             return [(tuple(shape), layout_size(layout))]
         case {"dict": known}:
-            return [leaf for part in known.values() for leaf in leaves(part)]
+            return [leaf for part in known.values() for leaf in flat_parts(part)]
         case {"tuple": known}:
-            return [leaf for part in known for leaf in leaves(part)]
+            return [leaf for part in known for leaf in flat_parts(part)]
     return [(None, layout_size(layout))]
 
 
-def unstacked(layout: Layout) -> tuple[int, Layout]:
+def unstack_layout(layout: Layout) -> tuple[int, Layout]:
     """How many observations are stacked, and the layout of one."""
     return (layout["stack"], layout["of"]) if "stack" in layout else (1, layout)
 
 
 def has_images(layout: Layout) -> bool:
-    return any(part.image for part in parts_of(unstacked(layout)[1]))
+    return any(part.image for part in parts_of(unstack_layout(layout)[1]))
 
 
-def in_words(layout: Layout) -> str:
-    """What a state is made of: 3 stacked observations of an image 84 × 84 × 3 and 2 numbers."""
-    stack, single = unstacked(layout)
+def describe_layout(layout: Layout) -> str:
+    """For example: 3 stacked observations of an image 84 × 84 × 3 and 2 numbers."""
+    stack, single = unstack_layout(layout)
     found = [
         f"an image {' × '.join(map(str, part.image))}"
         if part.image

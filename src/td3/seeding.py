@@ -1,8 +1,8 @@
-"""One seed → named streams of random numbers.
+"""Random number streams, derived from one seed.
 
-Each agent owns one stream per purpose, so that what one part draws never shifts what another part
-sees: an extra evaluation does not change exploration, and agent k of a population draws exactly
-what it would draw alone.
+Each agent has one stream per purpose, so the parts of a run do not affect each other: an extra
+evaluation does not change exploration, and an agent in a population draws the same numbers as
+alone.
 """
 
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ Stream = np.random.Generator
 
 @dataclass(frozen=True)
 class Streams:
-    """Everything random about one agent."""
+    """All random number streams of one agent."""
 
     init: Stream
     """Initial weights."""
     explore: Stream
-    """Random first actions and exploration noise."""
+    """Random actions at the start, and exploration noise."""
     replay: Stream
-    """Which transitions a batch holds."""
+    """Choice of transitions for a batch (step 4)."""
     smooth: Stream
     """Noise on the target action (step 6)."""
     env: Stream
@@ -43,22 +43,22 @@ class Streams:
 
 
 def fresh_seed() -> int:
-    """A seed where none was given: follows `np.random.seed`, else differs each time."""
+    """A seed for callers that give none. It follows `np.random.seed`, or differs each time."""
     return int(np.random.randint(2**31))  # noqa: NPY002 - the global generator is the point
 
 
 def as_seeds(seed: int | Iterable[int] | None) -> list[int]:
-    """One seed, several, or none given → a list with one seed per agent."""
+    """A list with one seed per agent, from one seed, several seeds or None."""
     if seed is None:
         return [fresh_seed()]
     return [int(seed)] if isinstance(seed, int | np.integer) else [int(s) for s in seed]
 
 
 def stream_state(stream: Stream) -> dict[str, Any]:
-    """Where a stream stands, as plain JSON."""
+    """The position of a stream, as JSON."""
     return cast("dict[str, Any]", stream.bit_generator.state)
 
 
 def restore_stream(stream: Stream, state: dict[str, Any]) -> None:
-    """Put a stream back to where `stream_state` saw it."""
+    """Set a stream to a position that `stream_state` returned."""
     stream.bit_generator.state = state

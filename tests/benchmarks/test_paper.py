@@ -187,7 +187,7 @@ def test_keep_results_of_a_task_in_a_module_that_the_user_named_succeeds(
     monkeypatch.syspath_prepend(tmp_path)
     progress = train_tasks(make_tiny_plan(tmp_path, tasks=("kept_task:Kept-v0",)))
     assert progress.failed == {}
-    assert progress.returns["kept_task:Kept-v0"]["episodes"] == 5
+    assert progress.returns["kept_task:Kept-v0"]["episodes"] == 100
 
 
 def test_choose_best_compares_policies_on_the_same_starts(

@@ -9,7 +9,15 @@ from gymnasium import spaces
 from td3.environments.environment import Task
 from td3.environments.observations import flattened_images, layout_bounds, observation_layout
 from td3.errors import RunStopped, UserError
-from td3.layout import channel_axis, flatten, has_images, in_words, layout_size, parts_of, stacked
+from td3.layout import (
+    channel_axis,
+    describe_layout,
+    flatten,
+    has_images,
+    layout_size,
+    parts_of,
+    stack_layout,
+)
 
 BOX = spaces.Box(-1, 1, (2,))
 COLOUR = spaces.Box(0, 255, (12, 10, 3), np.uint8)
@@ -117,7 +125,7 @@ def test_the_parts_of_a_dictionary() -> None:
     layout = layout_of(space)
     found = [(part.start, part.size, part.image) for part in parts_of(layout)]
     assert found == [(0, 5, None), (5, 120, (12, 10)), (125, 2, None)]
-    assert in_words(stacked(layout, 3)) == (
+    assert describe_layout(stack_layout(layout, 3)) == (
         "3 stacked observations of 5 numbers and an image 12 × 10 and 2 numbers"
     )
 
@@ -134,14 +142,14 @@ def test_a_stack_is_one_observation_after_the_other(space: spaces.Space[Any]) ->
     stack = concatenate(space, each, create_empty_array(space, 3))
     assert batch_space(space, 3).contains(stack)
     layout = layout_of(space)
-    together = flatten(stacked(layout, 3), stack)
+    together = flatten(stack_layout(layout, 3), stack)
     np.testing.assert_array_equal(together, np.concatenate([flatten(layout, o) for o in each]))
-    assert layout_size(stacked(layout, 3)) == together.size
+    assert layout_size(stack_layout(layout, 3)) == together.size
 
 
 def test_bounds_lie_where_the_observation_does() -> None:
     space = spaces.Dict(a=spaces.Box(-2, 5, (2,)), b=GREY, c=spaces.Discrete(2))
-    low, high = layout_bounds(stacked(layout_of(space), 2), space)
+    low, high = layout_bounds(stack_layout(layout_of(space), 2), space)
     assert low[:3].tolist() == [-2, -2, 0]
     assert high[[0, 2, 121, 122, 124]].tolist() == [5, 255, 255, 1, 5]
     assert low.shape == high.shape == (248,)
@@ -207,7 +215,7 @@ def test_several_discrete_numbers_have_their_shape(given: list[Any]) -> None:
 
 def test_a_stack_has_its_length() -> None:
     """A longer one would lose its newest."""
-    layout = stacked(layout_of(spaces.Dict(view=GREY, speed=BOX)), 3)
+    layout = stack_layout(layout_of(spaces.Dict(view=GREY, speed=BOX)), 3)
     fitting = {"view": np.zeros((3, 12, 10)), "speed": np.zeros((3, 2))}
     assert flatten(layout, fitting).shape == (366,)
     with pytest.raises(ValueError, match=r"shape \(5, 2\) instead of 3 stacked, newest last"):

@@ -8,7 +8,7 @@ import pytest
 from support.run_tools import different, tiny, train_in_pieces
 
 from td3 import files
-from td3.algorithm.images.frame_replay import on_disk
+from td3.algorithm.images.frame_storage import allocate_on_disk
 from td3.cli import main
 from td3.errors import UserError
 from td3.launch.start import resume, start
@@ -239,7 +239,7 @@ def test_each_way_to_write_refuses_a_link(tmp_path: Path) -> None:
         lambda: files.rename(tmp_path / "new", link),
         lambda: files.JsonLines(link),
         lambda: files.make_folder(link),
-        lambda: on_disk(link, (10, 10)),
+        lambda: allocate_on_disk(link, (10, 10)),
     ]
     for write in ways:
         with pytest.raises(UserError, match="link is a symbolic link"):

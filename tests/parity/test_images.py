@@ -16,7 +16,7 @@ from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import from_dict
 from td3.environments.observations import observation_layout
 from td3.execution.gpu.image_learner import CapturedFrames
-from td3.layout import layout_size, stacked
+from td3.layout import layout_size, stack_layout
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -35,7 +35,7 @@ GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 def trained(make: Callable[..., Learner], agents: int, device: str, numbers: str) -> TD3:
     config = from_dict({"agent": AGENT, "environment": {"id": "none"}, "seeds": agents})
-    layout = stacked(observation_layout(SPACE, "none"), 2)
+    layout = stack_layout(observation_layout(SPACE, "none"), 2)
     dtype = torch.float64 if numbers == "double" else torch.float32
     own: dict[str, Any] = {"seed": config.agent_seeds, "device": device, "dtype": dtype}
     agent = TD3(
@@ -52,7 +52,7 @@ def trained(make: Callable[..., Learner], agents: int, device: str, numbers: str
     if numbers == "bf16":
         assert agent.encoder is not None
         for encoder in (agent.encoder, agent.encoder_target):
-            encoder.use(torch.bfloat16)
+            encoder.convolution_dtype = torch.bfloat16
     replay = FrameReplay(100, layout, environments=2, n_step=2, random_shift=1, **own)
     place = torch.device(device)
     learner = make(agent, replay, Interval(agents, place), Population(config, place))
@@ -68,7 +68,7 @@ def distance(found: TD3, agents: int) -> float:
     """How far off, as a share of the way that the networks and their targets went."""
     after = trained(Learner, agents, "cpu", "double").tensors()
     seeds = list(range(agents))
-    layout = stacked(observation_layout(SPACE, "none"), 2)
+    layout = stack_layout(observation_layout(SPACE, "none"), 2)
     before = TD3(
         layout_size(layout),
         ACTION,
@@ -127,21 +127,21 @@ def test_captured_is_what_is_captured(numbers: str, agents: int) -> None:
 def test_images_picked_by_a_kernel_are_those_that_were_stored(
     shapes: list[tuple[int, ...]], shift: int
 ) -> None:
-    from td3.execution.gpu.fused import fuse_pictures
+    from td3.execution.gpu.fused import fuse_image_gather
 
     images = {f"image {k}": spaces.Box(0, 255, shape, np.uint8) for k, shape in enumerate(shapes)}
     space = spaces.Dict({"numbers": spaces.Box(-1, 1, (4,), np.float32), **images})
-    layout = stacked(observation_layout(space, "none"), 3)
+    layout = stack_layout(observation_layout(space, "none"), 3)
     ring = FrameReplay(40, layout, n_step=2, random_shift=shift, seed=[0, 1], device="cuda")
     ring.allocate(layout_size(layout), ACTION)
     ring.images.random_(0, 256)
     for table in (ring.numbers, ring.rows):
         table.uniform_()
-    for table in (ring.ends, ring.links):
+    for table in (ring.index.ends, ring.index.links):
         table.random_(0, ring.capacity)
-    ring.added[:] = ring.written[:] = ring.capacity
+    ring.added[:] = ring.index.observed[:] = ring.capacity
     drawn = torch.from_numpy(ring.draw(16)).to("cuda")
     fast = copy.copy(ring)
-    fuse_pictures(fast)
-    for plain, picked in zip(ring.collected(drawn), fast.collected(drawn), strict=True):
+    fuse_image_gather(fast)
+    for plain, picked in zip(ring.assemble(drawn), fast.assemble(drawn), strict=True):
         assert torch.equal(plain, picked)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch, ReplayBuffer, row_width
+from td3.algorithm.transitions import Transitions
 
 STATE, ACTION, BATCH = 5, 3, 16
 HIDDEN = (16, 12)
@@ -23,8 +24,9 @@ def make_buffer(seeds: list[int], count: int = 200) -> ReplayBuffer:
     for agent, seed in enumerate(seeds):
         rows = np.random.default_rng(seed).standard_normal((count, row_width(STATE, ACTION)))
         rows[:, -1] = rows[:, -1] > 1
-        owners = np.full(count, agent)
-        buffer.add_rows(owners, rows.astype(np.float32), STATE, ACTION)
+        owners, begins = np.full(count, agent), np.zeros(count, dtype=np.bool_)
+        steps = Transitions(owners, owners, rows.astype(np.float32), begins)
+        buffer.store(steps, STATE, ACTION)
     return buffer
 
 

@@ -1,4 +1,4 @@
-"""An oracle for replay buffers of frames: it keeps everything that ever happened."""
+"""A reference for the replay buffer of frames: it keeps every transition in full."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +15,13 @@ ACTION = 1
 
 
 @dataclass
-class Life:
-    """One environment's episodes: every observation, as a flat vector."""
+class Episode:
+    """The current episode of one environment: every observation as a flat vector."""
 
     rng: np.random.Generator
     stack: int
     observations: list[NDArray[np.float32]] = field(default_factory=list)
-    episode: int = 0
+    number: int = 0
 
     def observe(self) -> None:
         pixels = int(np.prod(IMAGE.shape))
@@ -30,14 +30,14 @@ class Life:
         self.observations.append(flat)
 
     def state(self) -> NDArray[np.float32]:
-        """As Gymnasium pads it: the first one again."""
+        """The newest observations; the first one repeats, as in Gymnasium."""
         wanted = range(len(self.observations) - self.stack, len(self.observations))
         return np.concatenate([self.observations[max(0, i)] for i in wanted])
 
 
 @dataclass
 class Oracle:
-    """Everything that ever happened, to look up what a sample must be."""
+    """Random episodes; `happened` holds all transitions of each agent, in order."""
 
     stack: int
     environments: int
@@ -47,26 +47,29 @@ class Oracle:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
-        self.lives = [Life(self.rng, self.stack) for _ in range(self.agents * self.environments)]
+        self.episodes = [
+            Episode(self.rng, self.stack) for _ in range(self.agents * self.environments)
+        ]
         self.happened: list[list[dict[str, Any]]] = [[] for _ in range(self.agents)]
-        for life in self.lives:
-            life.observe()
+        for episode in self.episodes:
+            episode.observe()
 
     def step(self) -> Transitions:
+        """One step of every environment."""
         rows, begins = [], []
-        for index, life in enumerate(self.lives):
-            begins.append(len(life.observations) == 1)
-            state = life.state()
-            life.observe()
+        for index, episode in enumerate(self.episodes):
+            begins.append(len(episode.observations) == 1)
+            state = episode.state()
+            episode.observe()
             action, reward = self.rng.uniform(-1, 1), self.rng.normal()
             terminated, truncated = self.rng.random(2) < self.ending / 2
-            rows.append(np.concatenate([state, life.state(), [action, reward, terminated]]))
-            entry = {"row": rows[-1].astype(np.float32), "life": (index, life.episode)}
+            rows.append(np.concatenate([state, episode.state(), [action, reward, terminated]]))
+            entry = {"row": rows[-1].astype(np.float32), "episode": (index, episode.number)}
             self.happened[index // self.environments].append(entry)
             if terminated or truncated:
-                life.observations.clear()
-                life.episode += 1
-                life.observe()
+                episode.observations.clear()
+                episode.number += 1
+                episode.observe()
         owners = np.repeat(np.arange(self.agents), self.environments)
         table = np.array(rows, dtype=np.float32)
         return Transitions(owners, np.arange(len(rows)), table, np.array(begins))

@@ -19,7 +19,8 @@ from torch import Tensor
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.normalizer import Normalizer
-from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.replay import Batch
+from td3.algorithm.replay_base import Replay
 from td3.algorithm.settings import Diagnostics, UpdateSettings
 from td3.algorithm.stacked import per_agent
 from td3.algorithm.state import AgentState
@@ -77,7 +78,7 @@ class TD3(AgentState):
 
     def train(
         self,
-        replay_buffer: ReplayBuffer,
+        replay_buffer: Replay,
         iterations: int,
         batch_size: int = 100,
         discount: float | Tensor = 0.99,

@@ -1,4 +1,4 @@
-"""What collecting hands to the replay buffer. Apart from both: who collects needs no torch."""
+"""The result of one environment step, for the replay buffer. Imports no torch."""
 
 from typing import NamedTuple
 
@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 
 class Transitions(NamedTuple):
-    """One transition of some environments, one row each."""
+    """At most one transition of each environment."""
 
     owners: NDArray[np.int64]
-    """Which agent each belongs to."""
+    """The agent of each transition."""
     environments: NDArray[np.int64]
-    """Which environment each happened in."""
+    """The environment of each transition."""
     rows: NDArray[np.float32]
-    """State, next state, action, reward, done."""
+    """State, next state, action, reward, done; one row per transition."""
     begins: NDArray[np.bool_]
-    """Whether an episode begins with it."""
+    """Whether the transition is the first of its episode."""

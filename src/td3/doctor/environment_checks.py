@@ -14,7 +14,7 @@ from td3.doctor.random_rollout import Rollout, random_rollout
 from td3.environments.environment import Task, action_bounds
 from td3.environments.observations import flattened_images, observation_layout
 from td3.errors import UserError
-from td3.layout import in_words
+from td3.layout import describe_layout
 
 SCALE_RATIO = 100  # a network hardly uses inputs that are this much smaller than others
 TYPICAL_REWARD = (1e-3, 100.0)
@@ -54,10 +54,12 @@ def check_actions(task: Task) -> Check:
 
 def check_observations(task: Task, space: spaces.Space[Any]) -> Check:
     if flattened := flattened_images(space):
-        message = f"{in_words(task.layout)}; the array {flattened[0]} is read as single numbers"
+        message = (
+            f"{describe_layout(task.layout)}; the array {flattened[0]} is read as single numbers"
+        )
         advice = "If it is an image, declare it as uint8, or as float from 0 to 1."
         return Check("observations", "warning", message, advice)
-    return Check("observations", "ok", in_words(task.layout))
+    return Check("observations", "ok", describe_layout(task.layout))
 
 
 def check_environment(config: EnvironmentConfig, limit: int | None, steps: int) -> list[Check]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.errors import RunStopped
-from td3.layout import parts_of, unstacked
+from td3.layout import parts_of, unstack_layout
 
 SEED = 0
 AT_BOUNDS = 10  # first actions, at the bounds, where trained policies often act
@@ -68,7 +68,7 @@ def random_rollout(config: EnvironmentConfig, steps: int) -> Rollout:
 
 
 def compare_copies(rollout: Rollout, first: Environment, second: Environment, steps: int) -> None:
-    stack, single = unstacked(first.task.layout)
+    stack, single = unstack_layout(first.task.layout)
     parts = [np.full(part.size, part.image is not None) for part in parts_of(single)]
     pixels = np.tile(np.concatenate(parts), stack)
     rollout.dimensions, rollout.has_image = np.flatnonzero(~pixels), bool(pixels.any())

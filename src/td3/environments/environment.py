@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.observations import describe, observation_layout
 from td3.errors import RunStopped, UserError, first_line, nearest
-from td3.layout import Layout, Observation, channel_axis, flatten, has_images, layout_size, stacked
+from td3.layout import (
+    Layout,
+    Observation,
+    channel_axis,
+    flatten,
+    has_images,
+    layout_size,
+    stack_layout,
+)
 
 # id contains, in small letters → (module that registers it, extra that installs it)
 SIMULATORS = {
@@ -120,7 +128,7 @@ class Task:
         stack: int = 1,
     ) -> "Task":
         """Read the spaces, or refuse them in one sentence; `stack` observations make a state."""
-        layout = stacked(observation_layout(observations, env_id), stack)
+        layout = stack_layout(observation_layout(observations, env_id), stack)
         task = cls(env_id, action_bounds(actions, env_id), layout)
         if task.state_dim == 0:
             raise UserError(f"{env_id} observes nothing: its observation space is empty.")

@@ -17,6 +17,7 @@ import torch
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
+from td3.algorithm.replay_base import Replay
 from td3.execution.cpu.learner import Planned
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -34,7 +35,7 @@ def compute_on(name: str, threads: int) -> torch.device:
 
 def make_learner(
     agent: TD3,
-    replay: ReplayBuffer,
+    replay: Replay,
     interval: Interval,
     population: Population,
     execution: Literal["auto", "eager"] = "auto",
@@ -44,20 +45,21 @@ def make_learner(
     on_gpu = agent.device.type == "cuda"
     if on_gpu:
         prepare_gpu(agent, precision)
-    by_observation = isinstance(replay, FrameReplay)
-    far = on_gpu and replay.device != agent.device
-    if execution == "eager" or (by_observation and (far or not on_gpu)):
+    if execution == "eager":
         return Learner(agent, replay, interval, population)
-    if not on_gpu:
+    if isinstance(replay, ReplayBuffer) and not on_gpu:
         return Planned(agent, replay, interval, population)
-    from td3.execution.gpu.image_learner import CapturedFrames
-    from td3.execution.gpu.learner import Captured
-
     compiled = can_compile()
     how: dict[str, Any] = {"compiled": compiled, "fused": compiled and precision != "float32"}
-    if isinstance(replay, FrameReplay):
+    if isinstance(replay, ReplayBuffer):
+        from td3.execution.gpu.learner import Captured
+
+        return Captured(agent, replay, interval, population, **how)
+    if isinstance(replay, FrameReplay) and on_gpu and replay.device == agent.device:
+        from td3.execution.gpu.image_learner import CapturedFrames
+
         return CapturedFrames(agent, replay, interval, population, **how)
-    return Captured(agent, replay, interval, population, **how)
+    return Learner(agent, replay, interval, population)
 
 
 def prepare_gpu(agent: TD3, precision: str) -> None:
@@ -68,8 +70,8 @@ def prepare_gpu(agent: TD3, precision: str) -> None:
     torch.backends.cudnn.allow_tf32 = precision != "float32"
     torch.backends.cudnn.deterministic = True  # or a resumed run would not be exact
     if "encoder" in agent.trained and precision == "bf16":
-        agent.trained["encoder"].online.use(torch.bfloat16)
-        agent.trained["encoder"].target.use(torch.bfloat16)
+        agent.trained["encoder"].online.convolution_dtype = torch.bfloat16
+        agent.trained["encoder"].target.convolution_dtype = torch.bfloat16
 
 
 def can_compile() -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict, load_recipe
 from td3.config.checks import check
 from td3.environments.environment import Environment, Task, versioned
@@ -193,7 +192,7 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             training.on_step = partial(shown.attempt, display.step)
         if len(training.environments.states) > 1:
             tell(training, {"kind": "environments", "message": training.environments.arrangement})
-        if config.device != "cpu" or isinstance(training.replay, FrameReplay):
+        if config.device != "cpu" or training.replay.stores_frames:
             tell(training, {"kind": "environments", "message": f"Replay: {training.rings}"})
         if remark := training.environments.remark:
             tell(training, {"kind": "remark", "message": remark})

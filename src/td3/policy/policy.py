@@ -29,7 +29,7 @@ from td3.config.checks import check
 from td3.environments.environment import ActionBounds, Environment, Task
 from td3.errors import UserError, first_line, nearest
 from td3.files import CURVES, digest, replace_file
-from td3.layout import Observation, flatten, has_images, in_words, layout_size
+from td3.layout import Observation, describe_layout, flatten, has_images, layout_size
 from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
 from td3.policy.pretrained import names, run_or_pretrained
 from td3.policy.trust import task_to_play
@@ -165,7 +165,7 @@ class Policy:
     def check_fits(self, task: Task) -> None:
         """Refuse a task that changed since the policy was trained."""
         if task.layout != self.layout:
-            now, then = in_words(task.layout), in_words(self.layout)
+            now, then = describe_layout(task.layout), describe_layout(self.layout)
             if now == then:
                 then += " with other bounds, keys or order"
             raise UserError(f"{task.id} now observes {now}, but {self.name} was trained on {then}.")

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from td3.algorithm.replay import ReplayBuffer
+from td3.algorithm.replay_base import Replay
 from td3.errors import UserError
 from td3.files import (
     TEMPORARY,
@@ -70,7 +70,7 @@ def save_checkpoint(
     step: int,
     tensors: Mapping[str, Tensor],
     facts: Mapping[str, Any],
-    replay: ReplayBuffer,
+    replay: Replay,
     segments: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """Write a checkpoint; returns the replay segments it uses, to pass in next time."""
@@ -110,7 +110,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
 
 
 def new_segment(
-    run: Path, step: int, replay: ReplayBuffer, segments: list[dict[str, Any]]
+    run: Path, step: int, replay: Replay, segments: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Write the transitions added since the last segment, if there are any."""
     if replay.rows is None:
@@ -163,7 +163,7 @@ def entries(ring: Tensor, start: int, stop: int) -> list[memoryview]:
     return [ring[a:b].cpu().numpy().data.cast("B") for a, b in pieces]
 
 
-def still_needed(segment: Mapping[str, Any], replay: ReplayBuffer) -> bool:
+def still_needed(segment: Mapping[str, Any], replay: Replay) -> bool:
     return any(
         (np.array(segment["tables"][table]["stop"]) > written - ring.shape[1]).any()
         for table, (ring, written) in replay.tables.items()
@@ -258,7 +258,7 @@ def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
 
 
 def newest_checkpoint(
-    run: Path, replay: ReplayBuffer, accept: Callable[[dict[str, Any]], object] = lambda facts: None
+    run: Path, replay: Replay, accept: Callable[[dict[str, Any]], object] = lambda facts: None
 ) -> Checkpoint | None:
     """Read the newest valid checkpoint and fill `replay` from it; None where there is none yet.
 
@@ -281,7 +281,7 @@ def newest_checkpoint(
     return None
 
 
-def fill(replay: ReplayBuffer, run: Path, segments: list[dict[str, Any]]) -> None:
+def fill(replay: Replay, run: Path, segments: list[dict[str, Any]]) -> None:
     """Put every segment's transitions back into the ring."""
     replay.clear()
     for segment in segments:

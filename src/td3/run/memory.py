@@ -4,16 +4,16 @@ import itertools
 import shutil
 from pathlib import Path
 
-from td3.algorithm.images.frame_replay import (
+from td3.algorithm.images.frame_storage import (
     observation_bytes,
-    observations_for,
-    reach_of,
-    widths_of,
+    observation_capacity,
+    observation_widths,
+    overwrite_margin,
 )
 from td3.algorithm.replay import row_width
 from td3.config import Config
 from td3.errors import UserError
-from td3.layout import Layout, channels_first, has_images, layout_size, parts_of, unstacked
+from td3.layout import Layout, channels_first, has_images, layout_size, parts_of, unstack_layout
 
 IMAGES_FILE = "replay.images"  # a ring that does not fit into memory
 SHARE = 0.9  # of what is free; the rest is for the simulators and the networks
@@ -33,7 +33,7 @@ def ring_bytes(
     size = config.loop.replay_size
     if layout is None or not by_observation(config, layout):
         return 4 * row_width(state_dim, action_dim) * size * config.agents
-    room = observations_for(size, reach_of(layout, config.environment.count))
+    room = observation_capacity(size, overwrite_margin(layout, config.environment.count))
     transitions = size * (4 * (action_dim + 2) + 16)
     return config.agents * (room * observation_bytes(layout) + transitions)
 
@@ -42,8 +42,9 @@ def image_bytes(config: Config, layout: Layout | None) -> int:
     """What of the rings may lie on disk."""
     if layout is None or not has_images(layout):
         return 0
-    room = observations_for(config.loop.replay_size, reach_of(layout, config.environment.count))
-    return config.agents * room * widths_of(parts_of(unstacked(layout)[1]))[0]
+    margin = overwrite_margin(layout, config.environment.count)
+    room = observation_capacity(config.loop.replay_size, margin)
+    return config.agents * room * observation_widths(parts_of(unstack_layout(layout)[1]))[0]
 
 
 def available_bytes() -> int | None:
@@ -67,7 +68,7 @@ def network_bytes(
     """About what networks, their targets and moments, and a batch on its way through them take."""
     own, activations, weights = config.agent, 0, 0
     if layout and has_images(layout):
-        stack, single = unstacked(layout)
+        stack, single = unstack_layout(layout)
         images = [part for part in parts_of(single) if part.image]
         activations = 2 * state_dim  # state and next state
         for part in images:

@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from td3.algorithm.agent import TD3
-from td3.algorithm.replay import ReplayBuffer
+from td3.algorithm.replay_base import Replay
 from td3.algorithm.transitions import Transitions
 from td3.seeding import Stream
 from td3.training.metrics import Interval
@@ -16,7 +16,7 @@ class Learner:
     """What the loop asks of agent and ring. On a GPU, only `act` waits for the device."""
 
     def __init__(
-        self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
+        self, agent: TD3, replay: Replay, interval: Interval, population: Population
     ) -> None:
         self.agent, self.replay, self.interval = agent, replay, interval
         self.population = population

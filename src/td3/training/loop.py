@@ -14,6 +14,7 @@ from torch import Tensor
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
+from td3.algorithm.replay_base import Replay
 from td3.config import Config, changes, to_dict
 from td3.environments.backend import EXACT, arranged
 from td3.environments.environment import Task
@@ -366,8 +367,8 @@ class Training:
 
 def make_replay(
     config: Config, population: Population, task: Task, place: str, folder: Path
-) -> ReplayBuffer:
-    """A ring of transitions, or of observations where that is smaller or needed."""
+) -> Replay:
+    """A buffer of transitions, or of single observations where that is smaller or needed."""
     seeds, size = config.agent_seeds, config.loop.replay_size
     file = folder / IMAGES_FILE
     check_file(file)

@@ -1,4 +1,4 @@
-"""States with images: the encoder, alone and inside the fifteen steps."""
+"""The image encoder, alone and as part of the agent."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.replay import Batch
 from td3.algorithm.settings import UpdateSettings
 from td3.environments.observations import observation_layout
-from td3.layout import layout_size, stacked
+from td3.layout import layout_size, stack_layout
 from td3.seeding import Streams
 
 GREY = spaces.Box(0, 255, (20, 18), np.uint8)
@@ -25,7 +25,7 @@ DOUBLE = torch.float64
 
 
 def layout_of(space: spaces.Space[Any], stack: int = 1) -> dict[str, Any]:
-    return stacked(observation_layout(space, "Some-v0"), stack)
+    return stack_layout(observation_layout(space, "Some-v0"), stack)
 
 
 def states(layout: dict[str, Any], *leading: int) -> Tensor:
@@ -33,15 +33,15 @@ def states(layout: dict[str, Any], *leading: int) -> Tensor:
     return torch.randint(0, 256, (*leading, layout_size(layout)), generator=generator).to(DOUBLE)
 
 
-def made(layout: dict[str, Any], agents: int = 1, **more: Any) -> Encoder:
+def make_encoder(layout: dict[str, Any], agents: int = 1, **more: Any) -> Encoder:
     streams = [Streams.from_seed(seed).init for seed in range(agents)]
     return Encoder(layout, [4, 5], 6, agents=agents, streams=streams, dtype=DOUBLE, **more)
 
 
 @pytest.mark.parametrize("space", [GREY, COLOUR, FIRST])
-def test_it_is_what_pytorch_would_build(space: spaces.Box) -> None:
+def test_encoder_equals_plain_pytorch_layers(space: spaces.Box) -> None:
     layout = layout_of(space, stack=2)
-    encoder, x = made(layout), states(layout, 1, 7)
+    encoder, x = make_encoder(layout), states(layout, 1, 7)
     (one, one_bias), (two, two_bias), (three, three_bias) = encoder.layers()
     shaped = x[0].view(7, 2, *space.shape)
     if space is COLOUR:
@@ -53,19 +53,19 @@ def test_it_is_what_pytorch_would_build(space: spaces.Box) -> None:
     torch.testing.assert_close(encoder(x)[0], expected)
 
 
-def test_numbers_pass_as_they_are_beside_images() -> None:
+def test_encoder_with_images_and_numbers_passes_numbers_unchanged() -> None:
     layout = layout_of(BOTH, stack=3)
-    encoder, x = made(layout), states(layout, 1, 4)
+    encoder, x = make_encoder(layout), states(layout, 1, 4)
     assert encoder.outputs == 3 * 2 + 6
     single = x.view(1, 4, 3, -1)
     assert torch.equal(encoder(x)[..., :6], single[..., :2].flatten(2))
 
 
 @pytest.mark.parametrize("side", [1, 2, 3, 5, 8])
-def test_small_images_get_the_convolutions_they_have_room_for(side: int) -> None:
+def test_encoder_small_image_uses_fewer_convolutions(side: int) -> None:
     space = spaces.Box(0, 255, (side, max(side, 2), 3), np.uint8)
     layout = layout_of(space)
-    assert made(layout)(states(layout, 1, 2)).shape == (1, 2, 6)
+    assert make_encoder(layout)(states(layout, 1, 2)).shape == (1, 2, 6)
 
 
 def agents_with(layout: dict[str, Any], seeds: list[int]) -> TD3:
@@ -90,7 +90,7 @@ def batch_of(layout: dict[str, Any], agents: int) -> tuple[Batch, Tensor]:
     return Batch(every[:, :8], every[:, 8:], action, reward, torch.zeros_like(reward)), noise
 
 
-def test_each_agent_trains_as_it_would_alone() -> None:
+def test_update_population_with_images_equals_each_agent_alone() -> None:
     layout = layout_of(BOTH, stack=2)
     together = agents_with(layout, [3, 4, 5])
     batch, noise = batch_of(layout, 3)
@@ -107,12 +107,12 @@ def test_each_agent_trains_as_it_would_alone() -> None:
             torch.testing.assert_close(mine[name], theirs[name], rtol=1e-9, atol=1e-12)
 
 
-def test_only_the_critics_loss_shapes_it() -> None:
-    """An update with the actor's step leaves the same encoder as one without."""
+def test_update_trains_encoder_by_critic_loss_only() -> None:
+    """The encoder is the same after an update with and without the actor step."""
     layout = layout_of(GREY)
     batch, noise = batch_of(layout, 1)
     found = []
-    for updates in (0, 1):  # delayed steps are due, or not
+    for updates in (0, 1):  # with and without the delayed steps
         agent = agents_with(layout, [0])
         assert agent.encoder is not None
         agent.updates[:] = updates
@@ -126,7 +126,7 @@ def test_only_the_critics_loss_shapes_it() -> None:
     assert torch.equal(first, other)
 
 
-def test_its_target_follows_on_delayed_updates() -> None:
+def test_update_moves_encoder_target_on_delayed_updates_only() -> None:
     layout = layout_of(GREY)
     agent = agents_with(layout, [0])
     assert agent.encoder is not None
@@ -140,11 +140,11 @@ def test_its_target_follows_on_delayed_updates() -> None:
     assert torch.equal(agent.encoder_target.flat, held)
 
 
-def test_saved_and_loaded_it_acts_the_same(tmp_path: Any) -> None:
+def test_load_saved_agent_with_images_acts_the_same(tmp_path: Any) -> None:
     layout = layout_of(BOTH)
     agent, other = agents_with(layout, [0]), agents_with(layout, [1])
-    agent.save("seeing", tmp_path)
+    agent.save("agent", tmp_path)
     x = states(layout, 1, 3)
     assert not torch.equal(agent.act(x), other.act(x))
-    other.load("seeing", tmp_path)
+    other.load("agent", tmp_path)
     assert torch.equal(agent.act(x), other.act(x))

@@ -16,7 +16,7 @@ from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict
 from td3.environments.observations import observation_layout
 from td3.execution.gpu.image_learner import SLOTS, CapturedFrames
-from td3.layout import layout_size, stacked
+from td3.layout import layout_size, stack_layout
 from td3.seeding import stream_state
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -27,7 +27,7 @@ AGENT = {"hidden_sizes": [16, 16], "batch_size": 8, "channels": [4], "features":
 
 
 def parts(config: Config, space: spaces.Space[Any], environments: int) -> tuple[Any, ...]:
-    layout = stacked(observation_layout(space, "none"), 2)
+    layout = stack_layout(observation_layout(space, "none"), 2)
     population = Population(config, CPU)
     agent = TD3(
         layout_size(layout),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
-from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.replay import ReplayBuffer
 from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool
 from td3.execution.trace import acting_inputs, inputs_of, trace, trace_acting
@@ -20,6 +20,8 @@ from td3.training.population import Population
 
 class Planned(Learner):
     """A learner on a CPU; together, or one by one, its members have plans of their own."""
+
+    replay: ReplayBuffer
 
     def __init__(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
@@ -63,12 +65,12 @@ class PlannedUpdates:
         settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
         self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
         assert replay.rows is not None
-        self.uniform = np.empty((agent.agents, batch))
+        self.batch = batch
         self.drawn = np.empty((agent.agents, batch, agent.action_dim), dtype=np.float32)
         self.noise = torch.zeros(self.drawn.shape, dtype=agent.dtype)
         self.rows = torch.zeros(agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype)
-        parts = self.rows.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-        given = (agent, Batch(*parts), self.noise, settings)
+        sampled = replay.split(self.rows.view(agent.agents, batch, -1))
+        given = (agent, sampled, self.noise, settings)
         self.pool = Pool()
         self.plans = {
             delayed: Plan(trace(*given, delayed, fuse_adam).graph, inputs_of(*given), self.pool)
@@ -87,13 +89,11 @@ class PlannedUpdates:
             counts[:, : len(seen)] += 1
 
     def sample(self) -> None:
-        """Draw what `ReplayBuffer.draw` and `TD3.draw_noise` would."""
-        for stream, numbers in zip(self.replay.streams, self.uniform, strict=True):
-            stream.random(out=numbers)
+        """Draw a batch, and the noise that `TD3.draw_noise` would."""
+        self.replay.gather(self.replay.draw(self.batch), out=self.rows)
         for stream, noise in zip(self.agent.smooth, self.drawn, strict=True):
             stream.standard_normal(out=noise, dtype=np.float32)
         self.noise.copy_(torch.from_numpy(self.drawn))
-        self.replay.gather_rows(self.replay.places(self.uniform), out=self.rows)
 
 
 class Acting:

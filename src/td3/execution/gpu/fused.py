@@ -16,9 +16,10 @@ from torch.autograd import Function
 from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
+from td3.algorithm.images.random_shift import pixel_width
 from td3.algorithm.stacked import StackedMLP
 from td3.execution.gpu import triton_kernels as kernels
-from td3.layout import Part, channel_axis, channels_first
+from td3.layout import Part, channels_first
 
 PRECISION = "tf32"
 FEW = 8  # networks; with fewer the kernels must split a batch further to occupy the device
@@ -327,62 +328,61 @@ def pick(ring: Tensor, given: dict[str, Tensor], picked: Tensor) -> None:
     )
 
 
-def fuse_pictures(replay: FrameReplay) -> None:
-    """Let a copied ring's images be picked and shifted by one kernel."""
-    images = replay.images  # not the ring, which refers to this function
+def fuse_image_gather(replay: FrameReplay) -> None:
+    """Let one kernel gather and shift the images of a copied replay buffer."""
+    stored = replay.images  # not `replay`, which will refer to `gather`
 
-    def pictures(part: Part, start: int, places: Tensor, shifts: Tensor) -> Tensor:
+    def gather(part: Part, start: int, slots: Tensor, shifts: Tensor) -> Tensor:
         assert part.image
-        channels, height, width = channels_first(part.image)
-        beside = channels if channel_axis(part.image) == 2 else 1
-        sizes = (part.size, height, width, beside)
-        return cast(Tensor, pick_pictures(images, places, shifts, start, *sizes))
+        _, height, width = channels_first(part.image)
+        sizes = (part.size, height, width, pixel_width(part.image))
+        return cast(Tensor, gather_images(stored, slots, shifts, start, *sizes))
 
-    replay.__dict__["pictures"] = pictures
+    replay.__dict__["gather_images"] = gather
 
 
-@torch.library.custom_op("td3::pick_pictures", mutates_args=())
-def pick_pictures(
+@torch.library.custom_op("td3::gather_images", mutates_args=())
+def gather_images(
     images: Tensor,
-    places: Tensor,
+    slots: Tensor,
     shifts: Tensor,
     start: int,
     size: int,
     height: int,
     width: int,
-    beside: int,
+    depth: int,
 ) -> Tensor:
-    """`FrameReplay.pictures`; `size`: bytes of an image, `beside`: of a pixel, side by side."""
-    out = images.new_empty(*places.shape, size)
+    """`FrameReplay.gather_images`. `size`: bytes per image; `depth`: adjacent bytes per pixel."""
+    out = images.new_empty(*slots.shape, size)
     shifts = shifts.flatten(0, 1)
-    kernels.pictures_kernel[places.numel(), triton.cdiv(size, PICTURE_BLOCK)](
+    kernels.pictures_kernel[slots.numel(), triton.cdiv(size, PICTURE_BLOCK)](
         images,
-        places.contiguous(),
+        slots.contiguous(),
         shifts,
         out,
         images.shape[-1],
         start,
         shifts.stride(0),
         SIZE=size,
-        STACK=places.shape[-1],
+        STACK=slots.shape[-1],
         HEIGHT=height,
         WIDTH=width,
-        BESIDE=beside,
+        BESIDE=depth,
         BLOCK=PICTURE_BLOCK,
         num_warps=4,
     )
     return out
 
 
-@pick_pictures.register_fake
+@gather_images.register_fake
 def _(
     images: Tensor,
-    places: Tensor,
+    slots: Tensor,
     shifts: Tensor,
     start: int,
     size: int,
     height: int,
     width: int,
-    beside: int,
+    depth: int,
 ) -> Tensor:
-    return images.new_empty(*places.shape, size)
+    return images.new_empty(*slots.shape, size)

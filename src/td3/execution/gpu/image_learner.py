@@ -1,8 +1,8 @@
-"""On a GPU, from a ring of observations: putting stacks together and learning from them, captured.
+"""Learning from frames on a GPU: sampling and the update, captured as CUDA graphs.
 
-As in `captured.py` the update is the agent's own, traced; cuDNN convolves, and Inductor merges the
-rest. The host draws what to sample when it is needed, and sends it along; it waits for nothing but
-actions.
+As in `learner.py`, the update is traced from the agent; cuDNN convolves, and Inductor merges the
+other operations. The host draws the indices of each batch and uploads them. It waits for the
+device only when it needs actions.
 """
 
 import copy
@@ -24,11 +24,11 @@ from td3.execution.trace import inputs_of, trace
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
-SLOTS = 8  # updates that the host may be ahead
+SLOTS = 8  # how many updates the host may be ahead of the device
 
 
 class Slot(NamedTuple):
-    """What one update needs, on its way."""
+    """Pinned memory for the random numbers of one update."""
 
     drawn: Tensor
     noise: Tensor
@@ -36,7 +36,7 @@ class Slot(NamedTuple):
 
 
 class CapturedFrames(Traced):
-    """A learner whose update is a graph, captured with the delayed steps and without."""
+    """A learner whose update is one of two graphs, with and without the delayed steps."""
 
     replay: FrameReplay
 
@@ -75,10 +75,10 @@ class CapturedFrames(Traced):
             counts[:, : 3 if delayed else 2] += 1
 
     def send(self) -> None:
-        """Draw what the next update samples, and its noise, and send both to the device."""
+        """Draw the batch and the noise of the next update, and upload both."""
         slot = self.slots[self.turn]
         self.turn = (self.turn + 1) % SLOTS
-        slot.sent.synchronize()  # long ago, unless the host ran far ahead
+        slot.sent.synchronize()  # waits only if the host is far ahead
         slot.drawn.copy_(torch.from_numpy(self.replay.draw(self.batch)))
         for stream, out in zip(self.agent.smooth, slot.noise.numpy(), strict=True):
             stream.standard_normal(out=out, dtype=out.dtype)
@@ -87,7 +87,7 @@ class CapturedFrames(Traced):
         slot.sent.record()
 
     def capture(self) -> Graph:
-        """The update that is due, as a graph. Trying it out changes nothing."""
+        """The update that is due, as a graph. The warm-up works on copies."""
         agent, sums, sample = self.agent, self.interval.sums, self.sample
         with torch.no_grad():
             example = sample()
@@ -110,26 +110,26 @@ class CapturedFrames(Traced):
 
     @functools.cached_property
     def sample(self) -> Callable[[], Batch]:
-        """Puts the batch that was drawn together, images by a kernel of ours.
+        """Rebuilds the drawn batch, on the fused path with our kernel for images.
 
-        Apart from the update, whose convolutions want it in memory anyway.
+        Not part of the traced update: its convolutions need the batch in memory anyway.
         """
         replay = copy.copy(self.replay)
         if self.fused:
-            from td3.execution.gpu.fused import fuse_pictures
+            from td3.execution.gpu.fused import fuse_image_gather
 
-            fuse_pictures(replay)
+            fuse_image_gather(replay)
         if not self.compiled:
-            return lambda: replay.collected(self.drawn)
-        collected = inductor(make_fx(lambda drawn: list(replay.collected(drawn)))(self.drawn))
-        return lambda: Batch(*collected(self.drawn))
+            return lambda: replay.assemble(self.drawn)
+        assemble = inductor(make_fx(lambda drawn: list(replay.assemble(drawn)))(self.drawn))
+        return lambda: Batch(*assemble(self.drawn))
 
     def sampling_alone(self) -> Callable[[], None]:
-        """Puts another batch together each time, to measure how long the device takes for that."""
+        """A function that samples another batch at each call, for measuring."""
         self.send()
         oldest, sizes = (
             torch.from_numpy(counts).to(self.agent.device)[:, None]
-            for counts in (self.replay.oldest, self.replay.sizes)
+            for counts in (self.replay.index.oldest, self.replay.sizes)
         )
 
         def sample() -> None:
@@ -139,8 +139,8 @@ class CapturedFrames(Traced):
 
         with torch.no_grad():
             graph = Graph(sample, warm_up=sample)
-        return lambda: graph.replay()  # and keep what it works on
+        return lambda: graph.replay()  # the closure keeps its tensors alive
 
     def close(self) -> None:
         self.graphs.clear()
-        self.__dict__.pop("sample", None)  # it refers to the ring, and to this
+        self.__dict__.pop("sample", None)  # it refers to the replay buffer, and to this object

@@ -19,7 +19,8 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from td3.algorithm.agent import TD3
-from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.replay import ReplayBuffer
+from td3.algorithm.replay_base import Replay
 from td3.algorithm.trained import Trained
 from td3.algorithm.transitions import Transitions
 from td3.execution.gpu.graph import Graph
@@ -38,7 +39,7 @@ class Traced(Learner):
     def __init__(
         self,
         agent: TD3,
-        replay: ReplayBuffer,
+        replay: Replay,
         interval: Interval,
         population: Population,
         compiled: bool = True,
@@ -56,6 +57,8 @@ class Traced(Learner):
 
 class Captured(Traced):
     """A learner whose every action is a graph that was captured once."""
+
+    replay: ReplayBuffer
 
     def __init__(
         self,
@@ -227,16 +230,16 @@ class CapturedUpdates:
         self, settings: dict[str, Any], batch: int, delayed: bool, prepare: Prepare, compiled: bool
     ) -> Graph:
         agent, replay, sums = self.agent, self.replay, self.interval.sums
-        parts = self.picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
+        sampled = replay.split(self.picked.view(agent.agents, batch, -1))
         noise = at_hand(self.given, "normal")
-        update = trace(agent, Batch(*parts), noise, settings, delayed, prepare)
-        tensors = inputs_of(agent, Batch(*parts), noise, settings)[: -len(Batch._fields) - 1]
+        update = trace(agent, sampled, noise, settings, delayed, prepare)
+        tensors = inputs_of(agent, sampled, noise, settings)[: -len(sampled) - 1]
 
         def update_once(
             tensors: list[Tensor], picked: Tensor, sums: Tensor, given: dict[str, Tensor]
         ) -> None:
-            parts = picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-            seen = update([*tensors, *parts, at_hand(given, "normal")])
+            sampled = replay.split(picked.view(agent.agents, batch, -1))
+            seen = update([*tensors, *sampled, at_hand(given, "normal")])
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
             given["position"].add_(1).remainder_(2 * AHEAD)
 

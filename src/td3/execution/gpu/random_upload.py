@@ -117,7 +117,8 @@ class Fetching:
     def __call__(self, uniform: NDArray[np.float64]) -> None:
         self.turn = 1 - self.turn
         self.sent[self.turn].synchronize()
-        rows = self.replay.gather_rows(self.replay.places(uniform), out=self.buffers[self.turn])
+        rows = self.buffers[self.turn]
+        self.replay.gather(self.replay.indices(uniform), out=rows)
         across(self.picked, rows)
         self.sent[self.turn].record()
 
