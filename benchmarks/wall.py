@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from td3.bench.paper import BEYOND, TASKS
-from td3.environments.environment import follow
+from td3.environments.wrappers import follow
 from td3.policy.policy import load_policy
 from td3.policy.video import Frame, frames_per_second, play, rendering
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from td3.config import EnvironmentConfig
-from td3.environments.environment import SIMULATORS, Environment, Task, action_bounds, versioned
+from td3.environments.environment import Environment
 from td3.environments.observations import observation_layout
+from td3.environments.simulators import SIMULATORS, versioned
+from td3.environments.task import Task, action_bounds
 from td3.errors import RunStopped, UserError
 from td3.layout import flatten
 

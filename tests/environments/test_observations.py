@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from td3.environments.environment import Task
 from td3.environments.observations import flattened_images, layout_bounds, observation_layout
+from td3.environments.task import Task
 from td3.errors import RunStopped, UserError
 from td3.layout import channel_axis, flatten, has_images, in_words, layout_size, parts_of, stacked
 

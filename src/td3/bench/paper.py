@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from td3.bench.stored import store_run
 from td3.config import Config, changes, load_recipe, to_dict
 from td3.config.checks import check
-from td3.environments.environment import import_module_of
+from td3.environments.simulators import import_module_of
 from td3.errors import RunStopped, UserError, first_line
 from td3.files import make_writable
 from td3.machine import usable_cores

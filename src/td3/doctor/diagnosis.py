@@ -22,7 +22,8 @@ from td3.config import WRAPPERS, Config, EnvironmentConfig, load_recipe
 from td3.config.checks import check
 from td3.doctor.inspection import Check, count, examine, read_spaces, refusal
 from td3.doctor.rehearsal import Tick
-from td3.environments.environment import Task, hushed, make, prepare_rendering
+from td3.environments.simulators import hushed, make, prepare_rendering
+from td3.environments.task import Task
 from td3.errors import UserError, first_line
 from td3.layout import Layout, has_images
 from td3.machine import usable_cores
@@ -40,7 +41,7 @@ RENDER_SECONDS = 120
 RENDER = """
 import json, os, sys
 from td3.config import EnvironmentConfig
-from td3.environments.environment import make
+from td3.environments.simulators import make
 try:
     env = make(EnvironmentConfig(sys.argv[1], json.loads(sys.argv[2])), render_mode="rgb_array")
     env.reset(seed=0)

@@ -22,8 +22,8 @@ from td3.doctor.rehearsal import (
     different_dimension,
     rehearse,
 )
-from td3.environments.environment import Task, action_bounds
 from td3.environments.observations import flattened_images, observation_layout
+from td3.environments.task import Task, action_bounds
 from td3.errors import UserError, first_line
 from td3.layout import has_images, in_words
 

@@ -11,8 +11,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments.environment import Task, hushed, make, stacking
 from td3.environments.observations import layout_bounds
+from td3.environments.simulators import hushed, make
+from td3.environments.task import Task
+from td3.environments.wrappers import stacking
 from td3.layout import flatten, parts_of, unstacked
 
 SEED = 0

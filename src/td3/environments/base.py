@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from td3.environments.environment import Task
+from td3.environments.task import Task
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -7,8 +7,8 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from td3.config import EnvironmentConfig
-from td3.environments.environment import hushed
 from td3.environments.gym_vector import Vectorized
+from td3.environments.simulators import hushed
 from td3.errors import UserError, first_line
 from td3.seeding import Stream
 

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
 from td3.environments.base import Arrays, Steps
-from td3.environments.environment import Task, hushed, raised, register
+from td3.environments.environment import raised
 from td3.environments.in_process import located
+from td3.environments.simulators import hushed, register
+from td3.environments.task import Task
 from td3.errors import RunStopped, UserError, first_line
 from td3.seeding import Stream
 from td3.signals import shielded

@@ -15,7 +15,9 @@ import torch
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict, load_recipe
 from td3.config.checks import check
-from td3.environments.environment import Environment, Task, versioned
+from td3.environments.environment import Environment
+from td3.environments.simulators import versioned
+from td3.environments.task import Task
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.files import CURVES, check_file, remove
 from td3.integrations import tracker

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from td3.config import EnvironmentConfig
-from td3.environments.environment import versioned
+from td3.environments.simulators import versioned
 from td3.errors import UserError
 
 TASK_ID = re.compile(r"[\w.:/-]+", re.ASCII)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments.environment import Environment, follow
+from td3.environments.environment import Environment
+from td3.environments.wrappers import follow
 from td3.errors import UserError, first_line
 from td3.files import check_output, make_writable
 from td3.policy.evaluation import episode_seeds

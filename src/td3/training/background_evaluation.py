@@ -21,7 +21,8 @@ from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.config import Config
-from td3.environments.environment import Environment, Task
+from td3.environments.environment import Environment
+from td3.environments.task import Task
 from td3.environments.workers.processes import Link, Reported, end_all, portable_spec, start_process
 from td3.errors import UserError
 from td3.machine import usable_cores

@@ -16,7 +16,7 @@ from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import Config, changes, to_dict
 from td3.environments.backend import EXACT, arranged
-from td3.environments.environment import Task
+from td3.environments.task import Task
 from td3.environments.workers.pool import Workers
 from td3.errors import Diverged, UserError
 from td3.execution import compute_on, make_learner

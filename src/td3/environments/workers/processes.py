@@ -17,7 +17,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from td3.environments.environment import SIMULATORS, Environment
+from td3.environments.environment import Environment
+from td3.environments.simulators import SIMULATORS
 from td3.environments.workers.shared_memory import Channel
 from td3.errors import RunStopped, UserError, first_line
 from td3.signals import shielded
