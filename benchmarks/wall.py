@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from td3.bench.paper import BEYOND, TASKS
-from td3.environments.wrappers import follow
+from td3.environments.wrappers import track_with_camera
 from td3.policy.policy import load_policy
 from td3.policy.video import Frame, frames_per_second, play, rendering
 
@@ -24,7 +24,7 @@ def tile(task: str) -> list[Frame]:
     print(f"filming {task}")
     policy = load_policy(pretrained=task)
     environment = rendering(policy.environment)
-    follow(environment.env)
+    track_with_camera(environment.env)
     fps = frames_per_second(environment, policy.environment.action_repeat)
     length = SECONDS * fps
     endless = (frame for seed in count(SEED) for frame in play(policy, environment, seed, length))

@@ -11,7 +11,7 @@ from td3.config import Config
 from td3.environments.backend import worker_count
 from td3.environments.base import Environments
 from td3.environments.in_process import InProcess
-from td3.environments.workers.pool import Workers
+from td3.environments.workers.pool import WorkerPool
 from td3.errors import UserError
 from td3.machine import usable_cores
 from td3.seeding import Streams
@@ -29,12 +29,12 @@ def bench_environments(
     config = dataclasses.replace(config, environment=environment)
     circumstances = take_note()
     figures: dict[str, Figure] = {}
-    workers = {count: worker_count(config, count) for count in counts}
+    workers = {count: worker_count(config, count, lambda: 0.0) for count in counts}
     for count in counts:
         streams = [Streams.from_seed(seed).env for seed in range(count)]
         both: list[Environments] = [InProcess(environment, streams, NEVER)]
         try:
-            both.append(Workers(environment, streams, NEVER, workers[count]))
+            both.append(WorkerPool(environment, streams, NEVER, workers[count]))
             seconds: list[list[float]] = [[], []]
             for _ in range(rounds.count):
                 for environments, taken in zip(both, seconds, strict=True):

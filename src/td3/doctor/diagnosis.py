@@ -22,7 +22,7 @@ from td3.config import WRAPPERS, Config, EnvironmentConfig, load_recipe
 from td3.config.checks import check
 from td3.doctor.inspection import Check, count, examine, read_spaces, refusal
 from td3.doctor.rehearsal import Tick
-from td3.environments.simulators import hushed, make, prepare_rendering
+from td3.environments.simulators import make, prepare_rendering, silence_pybullet
 from td3.environments.task import Task
 from td3.errors import UserError, first_line
 from td3.layout import Layout, has_images
@@ -92,7 +92,7 @@ def diagnose(
 def made(config: EnvironmentConfig) -> "gym.Env[Any, Any] | Check":
     """The environment, or what keeps it from being made; bad input is raised."""
     try:
-        with warnings.catch_warnings(), hushed(config.id):
+        with warnings.catch_warnings(), silence_pybullet(config.id):
             warnings.simplefilter("ignore")  # heard again, and reported, when it is examined
             return make(config)
     except UserError as error:

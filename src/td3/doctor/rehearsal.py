@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
 from td3.environments.observations import layout_bounds
-from td3.environments.simulators import hushed, make
+from td3.environments.simulators import make, silence_pybullet
 from td3.environments.task import Task
-from td3.environments.wrappers import stacking
+from td3.environments.wrappers import stack_frames
 from td3.layout import flatten, parts_of, unstacked
 
 SEED = 0
@@ -27,8 +27,8 @@ class Trial:
 
     def __init__(self, config: EnvironmentConfig, task: Task) -> None:
         self.task = task
-        with hushed(config.id):
-            self.env = stacking(make(config), config)
+        with silence_pybullet(config.id):
+            self.env = stack_frames(make(config), config)
 
     def __enter__(self) -> "Trial":
         return self
@@ -37,7 +37,7 @@ class Trial:
         self.env.close()
 
     def reset(self, seed: int | None = None) -> NDArray[np.float32]:
-        with hushed(self.task.id):
+        with silence_pybullet(self.task.id):
             observation, _ = self.env.reset(seed=seed)
         return flatten(self.task.layout, observation).copy()
 

@@ -1,8 +1,4 @@
-"""Make and check environments; scale actions.
-
-Inside td3 an observation is a flat float32 vector (`observations.py`) and an action lies in [-1, 1]
-in every dimension. Outside of these files nobody knows the simulator's own shapes and bounds.
-"""
+"""One environment with flat observations and actions in [-1, 1], checked at every step."""
 
 import contextlib
 
@@ -10,47 +6,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments.simulators import hushed, make
+from td3.environments.simulators import make, silence_pybullet
 from td3.environments.task import Task
-from td3.environments.wrappers import stacking
+from td3.environments.wrappers import stack_frames
 from td3.errors import RunStopped, first_line
 from td3.layout import Observation
 
 
 class Environment:
-    """One simulator, with flat observations and actions in [-1, 1], checked at every step."""
+    """One simulator behind the interface that td3 uses: `reset`, `step`, `close` and `task`."""
 
     def __init__(self, config: EnvironmentConfig, render_mode: str | None = None) -> None:
-        with hushed(config.id):
+        with silence_pybullet(config.id):
             single = make(config, render_mode)
             self.space = single.observation_space
-            self.env = stacking(single, config)
+            self.env = stack_frames(single, config)
         self.task = Task.of(config.id, self.space, self.env.action_space, config.frame_stack)
+        self.is_fresh = True
+        """Whether it has never been reset. Some simulators replay exactly only from there."""
 
     def reset(self, seed: int | None = None) -> Observation:
+        self.is_fresh = False
         try:
-            with hushed(self.task.id):
+            with silence_pybullet(self.task.id):
                 observation, _ = self.env.reset(seed=seed)
         except (Exception, SystemExit) as error:
-            raise raised(self.task.id, error) from error
+            raise as_run_stopped(self.task.id, error) from error
         return self.task.observation(observation)
 
     def step(self, action: NDArray[np.floating]) -> tuple[Observation, float, bool, bool]:
-        """(observation, reward, terminated, truncated); terminated ends all value, truncated
-        only ends the recording."""
+        """Return (observation, reward, terminated, truncated).
+
+        A terminated episode has no future rewards; a truncated one was only cut off.
+        """
         scaled = self.task.bounds.scale(action)
         try:
             observation, reward, terminated, truncated, _ = self.env.step(scaled)
         except (Exception, SystemExit) as error:
-            raise raised(self.task.id, error) from error
+            raise as_run_stopped(self.task.id, error) from error
         state = self.task.observation(observation)
         return state, self.task.reward(reward), bool(terminated), bool(truncated)
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):  # whatever it was for, it is over
+        with contextlib.suppress(Exception):  # the environment is not needed any more
             self.env.close()
 
 
-def raised(env_id: str, error: BaseException) -> RunStopped:
-    """A simulator's own exception, as one that ends the run in order."""
+def as_run_stopped(env_id: str, error: BaseException) -> RunStopped:
+    """Convert a simulator's exception to one that ends the run in order."""
     return RunStopped(f"{env_id} raised {type(error).__name__}: {first_line(error)}")

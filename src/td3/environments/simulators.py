@@ -1,4 +1,4 @@
-"""Make simulators: register their packages, resolve versions, explain errors."""
+"""Make simulators: import their packages, resolve versions, explain errors, prepare rendering."""
 
 import contextlib
 import ctypes.util
@@ -13,14 +13,15 @@ from typing import Any
 import gymnasium as gym
 
 from td3.config import EnvironmentConfig
-from td3.environments.wrappers import wrapped
+from td3.environments.wrappers import add_wrappers
 from td3.errors import UserError, first_line, nearest
 
-# id contains, in small letters → (module that registers it, extra that installs it)
+# part of an id, in lower case → (module that registers it, extra that installs the module)
 SIMULATORS = {
     "dm_control/": ("shimmy", "dm-control"),
     "bulletenv": ("pybullet_envs_gymnasium", "pybullet"),
 }
+# package → extra that installs it
 EXTRAS = {
     "mujoco": "mujoco",
     "Box2D": "box2d",
@@ -32,37 +33,37 @@ EXTRAS = {
 
 
 def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[Any, Any]:
-    """`gymnasium.make`, with the simulator's package imported first and its errors explained."""
+    """Call `gymnasium.make` after importing the simulator's package; explain errors."""
     register(config.id)
     kwargs: dict[str, Any] = dict(config.kwargs)
     if config.pixels:
         render_mode = render_mode or "rgb_array"
-        kwargs = picture_size(config) | kwargs
+        kwargs = render_size(config) | kwargs
     if render_mode:
         kwargs["render_mode"] = render_mode
     try:
         with warnings.catch_warnings():
-            # Box2D's binding was built by a SWIG that Python 3.12 frowns upon.
+            # SWIG-generated types of Box2D trigger a DeprecationWarning on Python 3.12.
             warnings.filterwarnings(
                 "ignore", "builtin type .* has no __module__", DeprecationWarning
             )
-            # Said at every remake otherwise.
+            # It would appear whenever an environment is made again.
             warnings.filterwarnings("ignore", ".*Using the latest versioned", UserWarning)
             # The checker wrapper repeats in Python what `Environment` and `td3 doctor` check.
-            return wrapped(gym.make(config.id, disable_env_checker=True, **kwargs), config)
+            return add_wrappers(gym.make(config.id, disable_env_checker=True, **kwargs), config)
     except (ImportError, gym.error.DependencyNotInstalled) as error:
-        raise UserError(missing_package(config.id, error)) from error
+        raise UserError(describe_missing_package(config.id, error)) from error
     except gym.error.UnregisteredEnv as error:
         hint = nearest(config.id, gym.registry)
         raise UserError(f"No environment {config.id!r} is registered.{hint}") from error
     except UserError:
         raise
-    except (Exception, SystemExit) as error:  # whatever it raises is the task's
+    except (Exception, SystemExit) as error:  # the environment's own code may raise anything
         raise UserError(f"Cannot make {config.id}: {first_line(error)}.") from error
 
 
-def picture_size(config: EnvironmentConfig) -> dict[str, Any]:
-    """Let a simulator that can do so draw in the size that is wanted, not larger."""
+def render_size(config: EnvironmentConfig) -> dict[str, Any]:
+    """Return the arguments that make a simulator render at the configured size, if it can."""
     size = {"width": config.resize, "height": config.resize}
     if not config.resize:
         return {}
@@ -73,27 +74,27 @@ def picture_size(config: EnvironmentConfig) -> dict[str, Any]:
 
 
 def register(env_id: str) -> None:
-    """Import the package that knows this id."""
-    prepare_rendering()  # dm_control fixes how it draws when it is imported
+    """Import the package that registers this id."""
+    prepare_rendering()  # dm_control chooses its renderer when it is imported
     for part, (module, extra) in SIMULATORS.items():
         if part in env_id.lower():
             try:
-                with warnings.catch_warnings():  # dm_control would have all deprecations shown
+                with warnings.catch_warnings():  # dm_control changes the warning filters
                     importlib.import_module(module)
             except ImportError as error:
                 raise UserError(
                     f"{env_id} needs the extra {extra!r}: pip install 'td3[{extra}]'"
                 ) from error
-            except Exception as error:  # dm_control looks for what draws when it is imported
-                way = os.environ.get("MUJOCO_GL")
-                hint = f" (MUJOCO_GL={way}: is its library installed?)" if way else ""
+            except Exception as error:  # e.g. dm_control finds no renderer
+                renderer = os.environ.get("MUJOCO_GL")
+                hint = f" (MUJOCO_GL={renderer}: is its library installed?)" if renderer else ""
                 raise UserError(
                     f"Cannot import {module}, which {env_id} needs: {first_line(error)}{hint}."
                 ) from error
 
 
-def versioned(env_id: str) -> str:
-    """With the version that Gymnasium takes where none is named: another one is another task."""
+def resolve_version(env_id: str) -> str:
+    """Append the version that Gymnasium would choose, so that a stored id names one task."""
     name = env_id.rpartition(":")[2]
     register(env_id)
     import_module_of(env_id)
@@ -106,13 +107,13 @@ def versioned(env_id: str) -> str:
 
 
 def import_module_of(env_id: str) -> None:
-    """Import the module that an id of the form module:Env-v0 names; `make` reports errors."""
+    """Import the module named by an id such as module:Env-v0; `make` reports errors."""
     if module := env_id.rpartition(":")[0]:
         with contextlib.suppress(Exception, SystemExit):
             importlib.import_module(module)
 
 
-def missing_package(env_id: str, error: Exception) -> str:
+def describe_missing_package(env_id: str, error: Exception) -> str:
     text = f"{error} {error.__cause__ or ''}"
     for package, extra in EXTRAS.items():
         if package.lower() in text.lower() and importlib.util.find_spec(package) is None:
@@ -121,38 +122,38 @@ def missing_package(env_id: str, error: Exception) -> str:
 
 
 def prepare_rendering() -> None:
-    """Without a display, let simulators draw off screen. Has to happen before they are imported."""
+    """Without a display, choose off-screen rendering. Call before simulators are imported."""
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         return
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     for name in ("EGL", "OSMesa"):
-        if sys.platform == "linux" and library(name):
+        if sys.platform == "linux" and has_library(name):
             os.environ.setdefault("MUJOCO_GL", name.lower())
 
 
-@functools.cache  # asking takes 20 ms and more, and environments are remade all the time
-def library(name: str) -> bool:
+@functools.cache  # a lookup takes 20 ms or more, and environments are remade often
+def has_library(name: str) -> bool:
     """Whether the system has this shared library."""
     return ctypes.util.find_library(name) is not None
 
 
 @contextlib.contextmanager
-def hushed(env_id: str) -> Iterator[None]:
-    """PyBullet's C code prints when it connects, past Python, into what may be JSON."""
+def silence_pybullet(env_id: str) -> Iterator[None]:
+    """Discard what PyBullet's C code prints when it connects; stdout may have to be JSON."""
     if "BulletEnv" not in env_id:
         yield
         return
     sys.stdout.flush()
     sys.stderr.flush()
     saved = [os.dup(descriptor) for descriptor in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    devnull = os.open(os.devnull, os.O_WRONLY)
     try:
         for descriptor in (1, 2):
-            os.dup2(nowhere, descriptor)
+            os.dup2(devnull, descriptor)
         yield
     finally:
         ctypes.CDLL(None).fflush(None)
         for descriptor, copy in zip((1, 2), saved, strict=True):
             os.dup2(copy, descriptor)
             os.close(copy)
-        os.close(nowhere)
+        os.close(devnull)

@@ -1,4 +1,8 @@
-"""The parts of an environment that td3 needs: action bounds and observation layout."""
+"""What td3 needs to know about an environment: action bounds and observation layout.
+
+Inside td3 an observation is a flat float32 vector (`observations.py`) and every action component
+lies in [-1, 1]. Only this package knows the shapes and bounds of the simulator.
+"""
 
 import functools
 from dataclasses import dataclass
@@ -12,12 +16,12 @@ from td3.environments.observations import describe, observation_layout
 from td3.errors import RunStopped, UserError
 from td3.layout import Layout, Observation, flatten, layout_size, stacked
 
-MAX_REWARD = float(np.finfo(np.float32).max)  # what the replay ring can hold
+MAX_REWARD = float(np.finfo(np.float32).max)  # the replay buffer stores float32
 
 
 @dataclass(frozen=True)
 class ActionBounds:
-    """A Box action space, flattened, and the way from [-1, 1] into it."""
+    """A flattened Box action space and the mapping from [-1, 1] into it."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -25,23 +29,23 @@ class ActionBounds:
     dtype: str
 
     def scale(self, action: NDArray[np.floating]) -> NDArray[Any]:
-        """From [-1, 1] to the environment's own range, shape and dtype."""
-        if not self.natural:
+        """Map an action from [-1, 1] to the environment's range, shape and dtype."""
+        if not self.is_unit_range:
             share = (action.astype(np.float64) + 1) / 2
-            # This form cannot overflow where high - low would, and meets both ends exactly.
+            # high - low could overflow; this form cannot, and it reaches both ends exactly.
             action = self.low * (1 - share) + self.high * share
-        # np.clip costs five times this.
-        kept: NDArray[Any] = np.minimum(np.maximum(action, self.low), self.high)
-        return kept.astype(self.dtype).reshape(self.shape)
+        # np.clip takes five times as long.
+        clipped: NDArray[Any] = np.minimum(np.maximum(action, self.low), self.high)
+        return clipped.astype(self.dtype).reshape(self.shape)
 
     @functools.cached_property
-    def natural(self) -> bool:
-        """Whether the environment's range is [-1, 1] itself."""
+    def is_unit_range(self) -> bool:
+        """Whether the environment's range is [-1, 1] already."""
         return bool((self.low == -1).all() and (self.high == 1).all())
 
 
 def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:
-    """The bounds of a Box action space; anything else is refused with what to do about it."""
+    """Return the bounds of a Box action space; raise UserError for any other space."""
     if not isinstance(space, spaces.Box):
         raise UserError(
             f"TD3 needs continuous actions, but {env_id} has {describe(space)}; "
@@ -49,18 +53,18 @@ def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:
         )
     if not np.issubdtype(space.dtype, np.floating):
         raise UserError(
-            f"TD3 needs continuous actions, but those of {env_id} are whole numbers "
+            f"TD3 needs continuous actions, but the actions of {env_id} are integers "
             f"({space.dtype}); declare its Box with a float dtype."
         )
     if space.low.size == 0:
         raise UserError(
-            f"The action space of {env_id} is empty; declare a Box with a number per actuator."
+            f"The action space of {env_id} is empty; declare a Box with one number per actuator."
         )
     low, high = (bound.astype(np.float64).ravel() for bound in (space.low, space.high))
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise UserError(
             f"The action bounds of {env_id} are infinite; "
-            "declare its Box with the finite low and high that the actuators have."
+            "declare its Box with the finite low and high of the actuators."
         )
     if (low > high).any():
         raise UserError(f"The action space of {env_id} is empty: low is above high; swap them.")
@@ -69,7 +73,7 @@ def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:
 
 @dataclass(frozen=True)
 class Task:
-    """What td3 needs to know of an environment, whoever steps it."""
+    """The id, action bounds and observation layout of an environment, wherever it runs."""
 
     id: str
     bounds: ActionBounds
@@ -91,32 +95,37 @@ class Task:
         actions: spaces.Space[Any],
         stack: int = 1,
     ) -> "Task":
-        """Read the spaces, or refuse them in one sentence; `stack` observations make a state."""
+        """Read the spaces, or raise UserError; `stack` observations form one state."""
         layout = stacked(observation_layout(observations, env_id), stack)
         task = cls(env_id, action_bounds(actions, env_id), layout)
         if task.state_dim == 0:
-            raise UserError(f"{env_id} observes nothing: its observation space is empty.")
+            raise UserError(f"The observation space of {env_id} is empty.")
         return task
 
     def observation(self, observation: Any) -> Observation:
-        """One observation as a flat vector; stops the run if it is not a proper one."""
+        """Return one observation as a flat vector; raise RunStopped if it is invalid."""
         try:
             state = flatten(self.layout, observation)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-            raise RunStopped(f"{self.id} gave an observation unlike its space: {error}") from error
-        if np.count_nonzero(np.isfinite(state)) < state.size:  # a third of the time of all()
+            raise RunStopped(
+                f"{self.id} returned an observation that does not match its space: {error}"
+            ) from error
+        # isfinite().all() takes three times as long.
+        if np.count_nonzero(np.isfinite(state)) < state.size:
             where = int(np.flatnonzero(~np.isfinite(state))[0])
             raise RunStopped(
-                f"{self.id} gave a non-finite observation ({state[where]} in dimension {where})"
+                f"{self.id} returned a non-finite observation ({state[where]} in dimension {where})"
             )
         return state
 
     def reward(self, reward: Any) -> float:
-        """A reward as a float; stops the run if it is not finite."""
+        """Return a reward as a float; raise RunStopped if it is not a finite number."""
         try:
             value = float(reward) if isinstance(reward, float) else float(np.asarray(reward).item())
         except (TypeError, ValueError) as error:
-            raise RunStopped(f"{self.id} gave a reward that is no number ({reward!r})") from error
+            raise RunStopped(
+                f"{self.id} returned a reward that is not a number ({reward!r})"
+            ) from error
         if not abs(value) < MAX_REWARD:
-            raise RunStopped(f"{self.id} gave a non-finite reward ({value})")
+            raise RunStopped(f"{self.id} returned a non-finite reward ({value})")
         return value
