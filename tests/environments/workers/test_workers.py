@@ -5,13 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from multiprocessing import Pipe
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -20,17 +17,15 @@ import pytest
 from support import worker_tasks
 from support.orphans import end_with
 
-from td3.config import Config, EnvironmentConfig, from_dict
-from td3.environments import backend
-from td3.environments.backend import make_environments, step_seconds, worker_count
+from td3.config import EnvironmentConfig
+from td3.environments.backend import step_seconds
 from td3.environments.base import Arrays, Environments
 from td3.environments.environment import Environment
 from td3.environments.in_process import InProcess
-from td3.environments.workers import messages, processes, shared_memory
+from td3.environments.workers import processes, shared_memory
 from td3.environments.workers.pool import WorkerPool
 from td3.errors import RunStopped, UserError
 from td3.seeding import Stream, Streams, restore_stream, stream_state
-from td3.training.collector import Collector
 
 TASK = "support.worker_tasks:Counting-v0"
 NEVER = 10**9
@@ -193,77 +188,6 @@ def test_worker_killed_while_it_sleeps_is_named_in_the_error() -> None:
             workers.restore(copy_arrays(own.snapshot()))
 
 
-def test_countdown_does_not_count_time_while_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([0.0, 0.5, 600.0, 600.5, 601.5])
-    monkeypatch.setattr(messages, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    countdown = messages.Countdown(2.5)
-    for _ in range(3):
-        countdown.check()
-    with pytest.raises(TimeoutError):
-        countdown.check()
-
-
-def test_receive_waits_while_wake_ups_come_and_times_out_without() -> None:
-    ours, theirs = Pipe()
-
-    def wake_and_answer() -> None:
-        for _ in range(8):
-            time.sleep(0.1)
-            messages.wake(theirs)
-        theirs.send_bytes(b"done")
-
-    sender = threading.Thread(target=wake_and_answer)
-    sender.start()
-    start = time.monotonic()
-    assert messages.receive(ours, timeout=0.5) == b"done"
-    assert time.monotonic() - start >= 0.8
-    sender.join()
-    start = time.monotonic()
-    with pytest.raises(TimeoutError):
-        messages.receive(ours, timeout=0.2)
-    assert 0.2 <= time.monotonic() - start < 2
-    theirs.close()
-    with pytest.raises(EOFError):
-        messages.receive(ours, timeout=0.2)
-    ours.close()
-
-
-def test_read_of_a_message_that_was_cut_off_raises_eof() -> None:
-    """A worker may be killed while it sends."""
-    ours, theirs = Pipe()
-    os.write(theirs.fileno(), b"\0\0\0\x09part")
-    theirs.close()
-    with pytest.raises(EOFError):
-        messages.read(ours)
-    ours.close()
-
-
-def test_sleep_discards_old_wake_ups_and_keeps_the_answer() -> None:
-    """A wake-up that came too late must not be taken for a report, nor an answer be lost."""
-    memory = shared_memory.create_shared_file()
-    learner, worker = (shared_memory.SharedBlock(memory, 1, 1, 1, 1, True) for _ in range(2))
-    os.close(memory)
-    ours, theirs = Pipe()
-    messages.wake(theirs)
-    learner.send_command(shared_memory.Command.SNAPSHOT, 5, [ours])
-    assert worker.wait_for_command(0, theirs) == (shared_memory.Command.SNAPSHOT, 5)
-
-    def report_and_answer() -> None:
-        time.sleep(0.1)
-        worker.report(0, theirs, failed=True)
-        theirs.send_bytes(b"answer")
-
-    sender = threading.Thread(target=report_and_answer)
-    sender.start()
-    start = time.monotonic()
-    assert learner.wait_for_worker(0, ours)
-    assert time.monotonic() - start >= 0.1
-    sender.join()
-    assert messages.receive(ours) == b"answer"
-    ours.close()
-    theirs.close()
-
-
 @pytest.mark.parametrize("ordered", [True, False])
 def test_worker_that_hangs_is_named_in_the_error(
     ordered: bool, monkeypatch: pytest.MonkeyPatch
@@ -356,142 +280,3 @@ def test_workers_refuse_a_task_that_only_this_process_has() -> None:
     with closing(Environment(config)) as environment:
         assert step_seconds(environment) == 0
         assert environment.is_fresh
-
-
-def config_of(**tables: Any) -> Config:
-    tables.setdefault("environment", {})["id"] = "Pendulum-v1"
-    return from_dict(tables)
-
-
-@pytest.mark.parametrize(
-    ("cores", "microseconds", "environments", "expected"),
-    [
-        (16, 70, 10, 10),
-        (16, 70, 32, 11),  # 3 each, as 15 would have
-        (9, 70, 10, 5),
-        (16, 70, 1, 0),
-        (16, 10, 2, 0),
-        (2, 70, 10, 0),
-        (1, 70, 10, 0),
-        (16, 0, 10, 0),
-        (3, 1000, 10, 2),
-    ],
-)
-def test_auto_starts_workers_if_they_save_time(
-    cores: int,
-    microseconds: float,
-    environments: int,
-    expected: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(backend, "usable_cores", lambda: cores)
-    assert (
-        worker_count(config_of(seeds=environments), environments, lambda: microseconds * 1e-6)
-        == expected
-    )
-
-
-def test_auto_keeps_a_short_run_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "usable_cores", lambda: 16)
-    short = config_of(loop={"steps": 5_000, "random_steps": 9})
-    assert worker_count(short, 10, lambda: 70e-6) == 0
-    assert worker_count(config_of(loop={"steps": 50_000}), 10, lambda: 70e-6) == 10
-    assert worker_count(config_of(threads=12), 10, lambda: 70e-6) == 4
-
-
-@pytest.mark.parametrize(
-    ("device", "cores", "workers"),
-    [("cuda", 16, 1), ("cuda:1", 2, 1), ("cuda", 1, 0), ("cpu", 16, 0)],
-)
-def test_auto_with_a_gpu_starts_a_worker_for_one_environment(
-    device: str, cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backend, "usable_cores", lambda: cores)
-    assert worker_count(config_of(device=device), 1, lambda: 70e-6) == workers
-    assert worker_count(config_of(device=device), 1, lambda: 20e-6) == 0
-    monkeypatch.setattr(backend, "usable_cores", lambda: min(cores, 2))
-    found = worker_count(config_of(device=device), 10, lambda: 20e-6)
-    assert found == workers, "one worker steps ten environments while this process works"
-
-
-def test_worker_count_follows_explicit_settings() -> None:
-    for environment, expected in [
-        ({"workers": 3}, 3),
-        ({"workers": 30}, 10),
-        ({"vectorization": "workers", "workers": 4}, 4),
-        ({"vectorization": "own"}, 0),
-    ]:
-        assert worker_count(config_of(environment=environment), 10, lambda: 1.0) == expected
-
-
-def test_step_seconds_measures_a_step() -> None:
-    with closing(Environment(EnvironmentConfig("Pendulum-v1"))) as environment:
-        assert 1e-6 < step_seconds(environment) < 1e-2
-        assert not environment.is_fresh
-
-
-BACKENDS = [
-    ({"vectorization": "own"}, "2 environments in this process"),
-    ({"vectorization": "workers", "workers": 1}, "2 environments in 1 worker process"),
-    ({"vectorization": "workers", "workers": 2}, "2 environments in 2 worker processes"),
-    ({"vectorization": "sync"}, "2 environments in Gymnasium's SyncVectorEnv"),
-]
-
-
-@pytest.mark.parametrize(("environment", "description"), BACKENDS)
-def test_environments_describe_where_they_run(
-    environment: dict[str, Any], description: str
-) -> None:
-    environments = make_environments(config_of(environment=dict(environment)), streams(2))
-    assert environments.description == description
-    collector = Collector(environments, 1, [], 0.0)
-    collector.step(np.zeros((2, 1), dtype=np.float32), 1)
-    environments.close()
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Environment]:
-    """The environments that are made in this process."""
-    found: list[Environment] = []
-    original = Environment.__init__
-
-    def note(self: Environment, *arguments: Any) -> None:
-        original(self, *arguments)
-        found.append(self)
-
-    monkeypatch.setattr(Environment, "__init__", note)
-    return found
-
-
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize(("vectorization", "here"), [("own", 2), ("workers", 1)])
-def test_make_environments_makes_no_environment_only_to_read_its_task(
-    vectorization: str, here: int, given: bool, made: list[Environment]
-) -> None:
-    config = config_of(environment={"vectorization": vectorization, "workers": 0})
-    first = Environment(config.environment) if given else None
-    environments = make_environments(config, streams(2), first)
-    assert len(made) == here
-    environments.close()
-    with closing(InProcess(config.environment, streams(2), NEVER)) as expected:
-        assert environments.states.tobytes() == expected.states.tobytes()
-
-
-@pytest.mark.parametrize(("seconds", "here"), [(1.0, 1), (0.0, 3)])
-def test_make_environments_never_trains_with_the_environment_that_it_timed(
-    seconds: float, here: int, made: list[Environment], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some simulators replay exactly only from a fresh object."""
-
-    def pretend(environment: Environment) -> float:
-        step_seconds(environment)
-        return seconds
-
-    monkeypatch.setattr(backend, "usable_cores", lambda: 8)
-    monkeypatch.setattr(backend, "step_seconds", pretend)
-    environments = make_environments(config_of(), streams(2))
-    assert len(made) == here
-    assert environments.description.endswith("processes" if seconds else "this process")
-    if isinstance(environments, InProcess):
-        assert made[0] not in [one.environment for one in environments.replayable]
-    environments.close()
