@@ -31,8 +31,8 @@ def test_receive_waits_while_wake_ups_come_and_times_out_without() -> None:
         theirs.send_bytes(b"done")
 
     sender = threading.Thread(target=wake_and_answer)
-    sender.start()
     start = time.monotonic()
+    sender.start()
     assert messages.receive(ours, timeout=0.5) == b"done"
     assert time.monotonic() - start >= 0.8
     sender.join()
