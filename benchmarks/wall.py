@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from benchmarks.td3_bench.plan import OTHER_TASKS, PAPER_TASKS
-from td3.environments.environment import follow
+from td3.environments.wrappers import track_with_camera
 from td3.policy.policy import load_policy
 from td3.policy.video import Frame, frames_per_second, play, rendering
 
@@ -25,7 +25,7 @@ def make_tile(task: str) -> list[Frame]:
     print(f"filming {task}")
     policy = load_policy(pretrained=task)
     environment = rendering(policy.environment)
-    follow(environment.env)
+    track_with_camera(environment.env)
     fps = frames_per_second(environment, policy.environment.action_repeat)
     length = SECONDS * fps
     endless = (frame for seed in count(SEED) for frame in play(policy, environment, seed, length))

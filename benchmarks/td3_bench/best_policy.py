@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.td3_bench.plan import Plan
 from benchmarks.td3_bench.stored import store_run
-from td3.environments.environment import import_module_of
+from td3.environments.simulators import import_module_of
 from td3.policy.policy import Policy, load_policy, policies_of, save_policy
 from td3.report.intervals import mean_interval
 

@@ -12,7 +12,7 @@ from td3.config import Config
 from td3.environments.backend import worker_count
 from td3.environments.base import Environments
 from td3.environments.in_process import InProcess
-from td3.environments.workers.pool import Workers
+from td3.environments.workers.pool import WorkerPool
 from td3.errors import UserError
 from td3.machine import usable_cores
 from td3.seeding import Streams
@@ -28,7 +28,7 @@ def bench_environments(config: Config, rounds: Rounds, counts: Sequence[int]) ->
     config = dataclasses.replace(config, environment=environment)
     circumstances = describe_circumstances()
     figures: dict[str, Figure] = {}
-    workers = {count: worker_count(config, count) for count in counts}
+    workers = {count: worker_count(config, count, lambda: 0.0) for count in counts}
     for count in counts:
         own, others = measure_both(config, count, workers[count], rounds)
         figures |= {
@@ -54,7 +54,7 @@ def measure_both(
     both: list[Environments] = [InProcess(config.environment, streams, NEVER)]
     seconds: list[list[float]] = [[], []]
     try:
-        both.append(Workers(config.environment, streams, NEVER, workers))
+        both.append(WorkerPool(config.environment, streams, NEVER, workers))
         for _ in range(rounds.count):
             for environments, taken in zip(both, seconds, strict=True):
                 taken.append(seconds_per_step(environments, rounds.seconds))

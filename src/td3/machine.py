@@ -1,11 +1,11 @@
-"""How much this process may compute at once."""
+"""The processor cores that this process may use."""
 
 import os
 from pathlib import Path
 
 
 def usable_cores() -> int:
-    """Of the machine, or of the container if fewer."""
+    """Return the number of cores of the machine, or of the container if it has fewer."""
     cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0)
     cores = cores or float(os.cpu_count() or 1)
     try:

@@ -1,4 +1,4 @@
-"""Ctrl-C once: finish the step, save, leave. Twice: leave now."""
+"""The first Ctrl-C finishes the step, saves and exits; the second exits at once."""
 
 import os
 import signal
@@ -8,30 +8,31 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-STOPPING = "Stopping: finishing this step and saving. Ctrl-C again leaves at once."
+STOPPING = "Stopping: finishing this step and saving. Press Ctrl-C again to exit at once."
 SHOW_CURSOR = b"\x1b[?25h"  # the progress display hides it
 
 
 @contextmanager
-def shielded(*others: signal.Signals) -> Iterator[None]:
-    """Processes started in here never see a Ctrl-C, nor these signals; we see them afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *others})
+def block_signals(*signals: signal.Signals) -> Iterator[None]:
+    """Block these signals. Processes started meanwhile never see them; this one sees them later."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def say(text: bytes) -> None:
-    """Past Python's buffers: a handler may interrupt a print, and must not print through them."""
-    with suppress(OSError):  # whoever read it has left
+def write_error(text: bytes) -> None:
+    """Write to stderr without Python's buffers; a signal handler may interrupt a print."""
+    with suppress(OSError):  # nobody reads it any more
         os.write(2, text)
 
 
 class StopRequest:
-    """Notices SIGINT and SIGTERM while it is entered.
+    """Records SIGINT and SIGTERM while it is entered.
 
-    `tell` is called at the first, in its handler; True: the user sees it, so no line is written.
+    The handler calls `tell` at the first signal. If that returns True, the user has seen a message
+    and none is written.
     """
 
     def __init__(self, tell: Callable[[], bool] = lambda: False) -> None:
@@ -45,22 +46,22 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process that a signal ended, e.g. 130 for Ctrl-C."""
+        """The exit code that a shell expects after a signal, e.g. 130 for Ctrl-C."""
         return 128 + self.signal if self.signal else 0
 
-    def notice(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal:
-            say(b"\nLeft at once. 'td3 resume' goes on from the last checkpoint.\n")
-            say(SHOW_CURSOR if os.isatty(2) else b"")
+            write_error(b"\nExited at once. 'td3 resume' continues from the last checkpoint.\n")
+            write_error(SHOW_CURSOR if os.isatty(2) else b"")
             os._exit(128 + number)
         self.signal = number
         if not self.tell():
-            say(f"\n{STOPPING}\n".encode())
+            write_error(f"\n{STOPPING}\n".encode())
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self.previous[number] = signal.signal(number, self.notice)
+                self.previous[number] = signal.signal(number, self.handle)
         return self
 
     def __exit__(self, *exception: object) -> None:

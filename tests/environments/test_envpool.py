@@ -1,4 +1,4 @@
-"""EnvPool: a vector that is seeded when it is made, and says that it is another simulator."""
+"""EnvPool takes its seeds when it is made and warns that its numbers differ."""
 
 import dataclasses
 import sys
@@ -11,7 +11,7 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from td3.config import Config, EnvironmentConfig
-from td3.environments.backend import arranged
+from td3.environments.backend import make_environments
 from td3.environments.envpool import EnvPool
 from td3.errors import UserError
 from td3.seeding import Stream, Streams
@@ -24,20 +24,20 @@ def streams(count: int) -> list[Stream]:
 
 
 class Pool(SyncVectorEnv):
-    """What EnvPool is to us: a vector in next-step mode whose seeds are given when it is made."""
+    """Behaves like EnvPool: a vector in next-step mode that takes its seeds when it is made."""
 
     def __init__(self, env_id: str, seeds: list[int]) -> None:
         super().__init__([lambda: gym.make(env_id)] * len(seeds))
         self.seeds = seeds
 
-    def reset(self, **nothing: Any) -> Any:
-        assert nothing == {}
+    def reset(self, **arguments: Any) -> Any:
+        assert arguments == {}
         return super().reset(seed=self.seeds)
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A stand-in for the library; lists what was made."""
+def seeds_made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Replace the library; return the seeds of each vector that is made."""
     found = []
 
     def make(env_id: str, env_type: str, num_envs: int, seed: list[int], **kwargs: Any) -> Pool:
@@ -52,42 +52,44 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def test_its_seeds_come_from_the_agents_streams(made: list[Any]) -> None:
-    environments = arranged(CONFIG, streams(3))
+def test_envpool_takes_seeds_from_the_agents_streams(seeds_made: list[Any]) -> None:
+    environments = make_environments(CONFIG, streams(3))
     assert isinstance(environments, EnvPool)
-    assert made == [[0, 0, 0], [int(stream.integers(2**31)) for stream in streams(3)]]
+    assert seeds_made == [[0, 0, 0], [int(stream.integers(2**31)) for stream in streams(3)]]
     first = environments.states
     environments.step(np.zeros((3, 1), dtype=np.float32), 1)
-    strayed, reason = environments.restore({})
-    assert strayed == [0, 1, 2]
-    assert "began new episodes" in reason
+    diverged, reason = environments.restore({})
+    assert diverged == [0, 1, 2]
+    assert "restarted with new episodes" in reason
     assert not np.array_equal(environments.states, first)
-    assert made[2] != made[1]
+    assert seeds_made[2] != seeds_made[1]
     environments.close()
 
 
-def test_it_says_that_it_is_another_simulator(made: list[Any]) -> None:
-    environments = arranged(CONFIG, streams(1))
-    assert environments.remark.startswith("not exact: EnvPool is another build of the simulator")
+def test_envpool_warns_that_its_numbers_differ(seeds_made: list[Any]) -> None:
+    environments = make_environments(CONFIG, streams(1))
+    assert environments.warning.startswith(
+        "not exact: EnvPool is a different build of the simulator"
+    )
     environments.close()
 
 
-def test_what_it_cannot_do_is_one_sentence(
-    made: list[Any], monkeypatch: pytest.MonkeyPatch
+def test_envpool_make_with_bad_settings_raises_user_error(
+    seeds_made: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    strange = dataclasses.replace(CONFIG.environment, id="Nothing-v0")
-    with pytest.raises(UserError, match="EnvPool has no Nothing-v0; use workers"):
-        EnvPool.make(strange, streams(1))
-    unknown = dataclasses.replace(CONFIG.environment, kwargs={"gravity": 1.0})
+    unknown_id = dataclasses.replace(CONFIG.environment, id="Nothing-v0")
+    with pytest.raises(UserError, match=r"EnvPool has no Nothing-v0; use .* workers"):
+        EnvPool.make(unknown_id, streams(1))
+    unknown_kwargs = dataclasses.replace(CONFIG.environment, kwargs={"gravity": 1.0})
     with pytest.raises(UserError, match="EnvPool cannot make Pendulum-v1: unknown"):
-        EnvPool.make(unknown, streams(1))
+        EnvPool.make(unknown_kwargs, streams(1))
     monkeypatch.setitem(sys.modules, "envpool", None)
     with pytest.raises(UserError, match=r"pip install 'td3\[envpool\]'"):
         EnvPool.make(CONFIG.environment, streams(1))
 
 
 @pytest.mark.parametrize("task", ["HalfCheetah-v5", "Pendulum-v1"])
-def test_the_real_one(task: str) -> None:
+def test_installed_envpool_steps_and_resets(task: str) -> None:
     pytest.importorskip("envpool")
     config = dataclasses.replace(CONFIG.environment, id=task)
     environments = EnvPool.make(config, streams(4))

@@ -1,4 +1,4 @@
-"""Observation spaces as flat vectors: what is an image, what lies where, stacks."""
+"""Layouts of observation spaces: images, parts, stacks, refused spaces."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from td3.environments.environment import Task
 from td3.environments.observations import flattened_images, layout_bounds, observation_layout
+from td3.environments.task import Task
 from td3.errors import RunStopped, UserError
 from td3.layout import (
     channel_axis,
@@ -47,7 +47,7 @@ def layout_of(space: spaces.Space[Any]) -> dict[str, Any]:
         (spaces.Dict(speed=BOX), False),
     ],
 )
-def test_what_is_an_image(space: spaces.Space[Any], image: bool) -> None:
+def test_observation_layout_recognizes_images(space: spaces.Space[Any], image: bool) -> None:
     assert has_images(layout_of(space)) == image
 
 
@@ -65,62 +65,62 @@ def test_what_is_an_image(space: spaces.Space[Any], image: bool) -> None:
         ((8, 8, 8), 2),
     ],
 )
-def test_where_the_channels_are(shape: tuple[int, ...], axis: int | None) -> None:
+def test_channel_axis_by_shape(shape: tuple[int, ...], axis: int | None) -> None:
     assert channel_axis(shape) == axis
 
 
-def test_bytes_stay_bytes() -> None:
+def test_flatten_keeps_bytes() -> None:
     pixels = np.arange(360, dtype=np.uint8).reshape(12, 10, 3)
     state = flatten(layout_of(COLOUR), pixels)
     assert state.dtype == np.float32
     np.testing.assert_array_equal(state.astype(np.uint8).reshape(12, 10, 3), pixels)
 
 
-def test_a_float_image_is_brought_to_bytes_between_its_bounds() -> None:
+def test_flatten_float_image_scales_bounds_to_bytes() -> None:
     space = spaces.Box(-1, 1, (16, 16), np.float32)
-    picture = np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16)
-    np.testing.assert_array_equal(flatten(layout_of(space), picture), np.arange(256))
+    image = np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16)
+    np.testing.assert_array_equal(flatten(layout_of(space), image), np.arange(256))
 
 
 @pytest.mark.parametrize(
-    ("space", "value", "said"),
+    ("space", "value", "message"),
     [
         (GREY, 300, "0 to 300 instead of 0 to 255"),
         (GREY, -3, "-3 to 0 instead of 0 to 255"),
         (spaces.Box(0, 1, (16, 16), np.float32), 1.5, "0 to 1.5 instead of 0 to 1"),
     ],
 )
-def test_pixels_outside_their_bounds_are_no_observation(
-    space: spaces.Box, value: float, said: str
+def test_flatten_image_outside_its_bounds_raises(
+    space: spaces.Box, value: float, message: str
 ) -> None:
-    picture = np.zeros(space.shape)
-    picture[1, 2] = value
-    with pytest.raises(ValueError, match=said):
-        flatten(layout_of(space), picture)
+    image = np.zeros(space.shape)
+    image[1, 2] = value
+    with pytest.raises(ValueError, match=message):
+        flatten(layout_of(space), image)
 
 
-def test_rounding_may_carry_a_pixel_over_its_bounds() -> None:
+def test_flatten_clips_pixels_that_rounding_moved_outside() -> None:
     layout = layout_of(spaces.Box(0, 1, (16, 16), np.float32))
-    picture = np.full((16, 16), 1 + 2e-7, np.float32)
-    picture[0] = -1e-4
-    assert flatten(layout, picture).tolist() == [0.0] * 16 + [255.0] * 240
+    image = np.full((16, 16), 1 + 2e-7, np.float32)
+    image[0] = -1e-4
+    assert flatten(layout, image).tolist() == [0.0] * 16 + [255.0] * 240
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
-def test_what_is_not_finite_stays_so_until_it_is_named(odd: float) -> None:
-    picture = np.zeros((16, 16))
-    picture[2, 3] = odd
+def test_observation_with_non_finite_pixel_stops_the_run(odd: float) -> None:
+    image = np.zeros((16, 16))
+    image[2, 3] = odd
     task = Task.of("Some-v0", spaces.Box(0, 1, (16, 16), np.float32), BOX)
     with pytest.raises(RunStopped, match=r"non-finite observation .* in dimension 35"):
-        task.observation(picture)
+        task.observation(image)
 
 
-def test_bytes_are_scaled_from_the_bounds_they_have() -> None:
+def test_flatten_byte_image_with_narrow_bounds_is_scaled() -> None:
     space = spaces.Box(0, 1, (12, 10), np.uint8)
     assert flatten(layout_of(space), np.ones((12, 10), np.uint8)).tolist() == [255.0] * 120
 
 
-def test_the_parts_of_a_dictionary() -> None:
+def test_parts_of_dict_merges_neighbouring_numbers() -> None:
     space = spaces.Dict(a=BOX, b=spaces.Discrete(3), c=GREY, d=BOX)
     layout = layout_of(space)
     found = [(part.start, part.size, part.image) for part in parts_of(layout)]
@@ -134,7 +134,7 @@ def test_the_parts_of_a_dictionary() -> None:
     "space",
     [BOX, GREY, spaces.MultiDiscrete([2, 3]), spaces.Dict(b=GREY, a=BOX, c=spaces.Tuple([BOX]))],
 )
-def test_a_stack_is_one_observation_after_the_other(space: spaces.Space[Any]) -> None:
+def test_flatten_stack_concatenates_observations(space: spaces.Space[Any]) -> None:
     from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
     space.seed(0)
@@ -147,7 +147,7 @@ def test_a_stack_is_one_observation_after_the_other(space: spaces.Space[Any]) ->
     assert layout_size(stack_layout(layout, 3)) == together.size
 
 
-def test_bounds_lie_where_the_observation_does() -> None:
+def test_layout_bounds_match_the_flat_observation() -> None:
     space = spaces.Dict(a=spaces.Box(-2, 5, (2,)), b=GREY, c=spaces.Discrete(2))
     low, high = layout_bounds(stack_layout(layout_of(space), 2), space)
     assert low[:3].tolist() == [-2, -2, 0]
@@ -163,12 +163,12 @@ def test_bounds_lie_where_the_observation_does() -> None:
         spaces.Graph(BOX, BOX),
         spaces.OneOf([BOX, GREY]),
         spaces.Box(0, 255, (4, 84, 84, 3), np.uint8),
-        spaces.Dict({1: BOX, 2: BOX}),  # a policy's card, which is JSON, would make them texts
+        spaces.Dict({1: BOX, 2: BOX}),  # JSON in a policy file would turn the keys into strings
     ],
     ids=lambda space: type(space).__name__,
 )
 @pytest.mark.parametrize("nested", [False, True])
-def test_what_cannot_be_seen_is_refused_in_one_sentence(
+def test_task_with_unsupported_space_raises_user_error(
     space: spaces.Space[Any], nested: bool
 ) -> None:
     given = spaces.Dict(view=GREY, odd=space) if nested else space
@@ -176,16 +176,16 @@ def test_what_cannot_be_seen_is_refused_in_one_sentence(
         Task.of("Some-v0", given, BOX)
 
 
-def test_a_refusal_says_which_part_it_means() -> None:
+def test_unsupported_part_is_named_in_the_error() -> None:
     space = spaces.Dict(view=GREY, more=spaces.Tuple([BOX, spaces.Dict(name=spaces.Text(5))]))
     films = spaces.Dict(film=spaces.Box(0, 255, (4, 64, 64, 3), np.uint8))
-    with pytest.raises(UserError, match=r"\(4, 64, 64, 3\) in 'film'; give height, width"):
+    with pytest.raises(UserError, match=r"\(4, 64, 64, 3\) in 'film'; use height, width"):
         layout_of(films)
     with pytest.raises(UserError, match=r"\(a Text space in 'name' in part 2 in 'more'\)"):
         layout_of(space)
 
 
-def test_an_empty_part_has_no_bounds() -> None:
+def test_layout_bounds_of_empty_parts_are_empty() -> None:
     space = spaces.Dict(a=spaces.Tuple([]), b=spaces.Dict(), c=BOX)
     low, high = layout_bounds(layout_of(space), space)
     assert (low.tolist(), high.tolist()) == ([-1, -1], [1, 1])
@@ -201,20 +201,20 @@ def test_an_empty_part_has_no_bounds() -> None:
         (spaces.Box(0, 1, (7, 5, 3), np.float32), []),
     ],
 )
-def test_what_may_be_meant_as_an_image_is_found(
+def test_flattened_images_finds_possible_images(
     space: spaces.Space[Any], shapes: list[tuple[int, ...]]
 ) -> None:
     assert flattened_images(space) == shapes
 
 
 @pytest.mark.parametrize("given", [[1, 2], [[1, 0, 1]], [[1], [0], [1]]])
-def test_several_discrete_numbers_have_their_shape(given: list[Any]) -> None:
+def test_flatten_multi_discrete_with_wrong_shape_raises(given: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"shape .* instead of \(3,\)"):
         flatten(layout_of(spaces.MultiDiscrete([2, 3, 4])), given)
 
 
-def test_a_stack_has_its_length() -> None:
-    """A longer one would lose its newest."""
+def test_flatten_stack_with_wrong_length_raises() -> None:
+    """A longer stack would lose its newest observation."""
     layout = stack_layout(layout_of(spaces.Dict(view=GREY, speed=BOX)), 3)
     fitting = {"view": np.zeros((3, 12, 10)), "speed": np.zeros((3, 2))}
     assert flatten(layout, fitting).shape == (366,)

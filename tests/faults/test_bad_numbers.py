@@ -1,4 +1,4 @@
-"""NaN, Inf and divergence are caught before they are stored or saved."""
+"""NaN, infinity and divergence stop a run before they are stored or saved."""
 
 import math
 from pathlib import Path
@@ -12,6 +12,7 @@ from support.run_tools import tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import EnvironmentConfig
+from td3.environments.environment import Environment
 from td3.errors import RunStopped, UserError
 from td3.launch.start import prepared, resume, start
 from td3.run.checkpoint import newest_checkpoint
@@ -21,7 +22,7 @@ from td3.signals import StopRequest
 
 
 class Faulty(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
-    """Gives a bad number once, at a given step; or is not deterministic."""
+    """Returns a bad number once, at a given step; or is not deterministic."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
@@ -57,7 +58,7 @@ gym.register("Faulty-v0", entry_point=Faulty)
 @pytest.mark.parametrize("field", ["observation", "reward"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("at", [1, 57, 117])
-def test_a_bad_number_is_caught_at_its_step(
+def test_bad_number_stops_the_run_at_its_step(
     field: str, value: float, at: int, tmp_path: Path
 ) -> None:
     kwargs = {"field": field, "value": value, "at": at}
@@ -65,7 +66,9 @@ def test_a_bad_number_is_caught_at_its_step(
     folder = create(config, tmp_path / "run")
     with prepared(config, folder, None) as training:
         training.evaluate = lambda: None  # type: ignore[method-assign]
-        with pytest.raises(RunStopped, match=f"Faulty-v0 gave a non-finite {field}.*step {at}$"):
+        with pytest.raises(
+            RunStopped, match=f"Faulty-v0 returned a non-finite {field}.*step {at}$"
+        ):
             training.loop(StopRequest())
         assert training.replay.added[0] == at - 1
         if training.replay.rows is not None:
@@ -74,7 +77,7 @@ def test_a_bad_number_is_caught_at_its_step(
     assert (found.step if found else 0) == (at - 1) // 100 * 100
 
 
-def test_divergence_stops_within_one_logging_interval(tmp_path: Path) -> None:
+def test_divergence_stops_the_run_within_one_logging_interval(tmp_path: Path) -> None:
     config = tiny(
         agent={"critic_learning_rate": 1e30, "actor_learning_rate": 1e30},
         checkpoint={"every": 10},
@@ -82,21 +85,21 @@ def test_divergence_stops_within_one_logging_interval(tmp_path: Path) -> None:
     )
     with pytest.raises(RunStopped, match=r"diverged|no longer finite") as caught:
         start(config, tmp_path / "run")
-    assert str(caught.value).endswith("is saved."), "resumed it would diverge again"
+    assert str(caught.value).endswith("is saved."), "no advice to resume: it would diverge again"
     found = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=0))
     assert found is not None
     assert 40 <= found.step <= 100
     assert all(bool(torch.isfinite(t).all()) for t in found.tensors.values())
 
 
-def test_an_environment_that_does_not_repeat_is_labelled(tmp_path: Path) -> None:
+def test_resume_of_a_nondeterministic_environment_warns(tmp_path: Path) -> None:
     config = tiny(environment={"id": "Faulty-v0", "kwargs": {"field": "random"}})
-    remarks = train_in_pieces(config, tmp_path / "run", [130])
-    assert len(remarks) == 1
-    assert remarks[0].startswith("not exact: Faulty-v0 did not repeat itself: environment 0")
+    warnings = train_in_pieces(config, tmp_path / "run", [130])
+    assert len(warnings) == 1
+    assert warnings[0].startswith("not exact: Faulty-v0 is not deterministic: environment 0")
 
 
-def test_another_library_version_is_labelled(tmp_path: Path) -> None:
+def test_resume_with_another_library_version_warns(tmp_path: Path) -> None:
     train_in_pieces(tiny(loop={"steps": 200}), tmp_path / "run", [])
     settings = tmp_path / "run" / "config.toml"
     text = settings.read_text()
@@ -107,7 +110,7 @@ def test_another_library_version_is_labelled(tmp_path: Path) -> None:
     assert f"not exact: gymnasium was 0.0.1, is {gym.__version__}" in events
 
 
-def test_a_ring_larger_than_memory_is_refused_with_the_sizes(tmp_path: Path) -> None:
+def test_replay_buffer_larger_than_memory_raises_with_the_sizes(tmp_path: Path) -> None:
     config = tiny(loop={"replay_size": 10**13})
     with pytest.raises(
         UserError, match=r"needs 360000\.0 GB .* but only [\d.]+ GB of memory are free"
@@ -117,11 +120,9 @@ def test_a_ring_larger_than_memory_is_refused_with_the_sizes(tmp_path: Path) -> 
     check_memory(tiny(), 3, 1)
 
 
-def test_the_faulty_environment_itself_trains() -> None:
-    """The probe above fails for the number it plants, not for anything else."""
-    from td3.environments.environment import Environment
-
+def test_faulty_environment_without_a_fault_steps() -> None:
+    """Control: the tests above fail because of the bad number and nothing else."""
     environment = Environment(EnvironmentConfig(id="Faulty-v0"))
     environment.reset(seed=0)
-    for _ in range(300):
-        environment.step(np.zeros(1))
+    ends = [step for step in range(1, 301) if environment.step(np.zeros(1))[3]]
+    assert ends == [40, 80, 120, 160, 200, 240, 280]

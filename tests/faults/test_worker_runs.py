@@ -1,4 +1,4 @@
-"""Whole runs with environments in workers."""
+"""Complete runs with environments in workers."""
 
 import dataclasses
 import os
@@ -23,11 +23,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "seeds": 5,
         "loop": {"steps": 400},
     },
-    "walker, whose used object differs": {"environment": {"id": "BipedalWalker-v3"}, "seeds": 2},
+    "walker, whose used object resets differently": {
+        "environment": {"id": "BipedalWalker-v3"},
+        "seeds": 2,
+    },
 }
 
 
-def arranged(config: Config, vectorization: str) -> Config:
+def with_backend(config: Config, vectorization: str) -> Config:
     workers = 2 if vectorization == "workers" else 0
     environment = dataclasses.replace(
         config.environment, vectorization=vectorization, workers=workers
@@ -36,15 +39,17 @@ def arranged(config: Config, vectorization: str) -> Config:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_run_may_change_between_arrangements(variant: str, tmp_path: Path) -> None:
-    """In one process throughout, or in turns here and there: the same run, to the last bit."""
+def test_run_that_switches_backends_matches_a_run_in_one_process(
+    variant: str, tmp_path: Path
+) -> None:
+    """Every file is the same, byte by byte."""
     config = tiny(**VARIANTS[variant])
-    train_in_pieces(arranged(config, "own"), tmp_path / "own", [])
-    create(arranged(config, "workers"), tmp_path / "turns")
+    train_in_pieces(with_backend(config, "own"), tmp_path / "own", [])
+    create(with_backend(config, "workers"), tmp_path / "turns")
     turns = {37: "workers", 163: "own", 330: "workers", config.loop.steps: "auto"}
     for piece, (stop, vectorization) in enumerate(turns.items()):
         request = StopAt(stop)
-        with prepared(arranged(config, vectorization), tmp_path / "turns", None) as training:
+        with prepared(with_backend(config, vectorization), tmp_path / "turns", None) as training:
             training.on_step = request
             if piece:
                 assert training.restore() == []
@@ -52,8 +57,8 @@ def test_a_run_may_change_between_arrangements(variant: str, tmp_path: Path) -> 
     assert different(tmp_path / "own", tmp_path / "turns") == []
 
 
-def begun(folder: Path, **environment: Any) -> "subprocess.Popen[bytes]":
-    """A long run in a process group of its own, once it trains."""
+def start_training(folder: Path, **environment: Any) -> "subprocess.Popen[bytes]":
+    """Start a long run in its own process group; return when it has saved a checkpoint."""
     config = tiny(
         environment=environment,
         loop={"steps": 500_000, "log_every": 20},
@@ -79,26 +84,26 @@ def children(process: "subprocess.Popen[bytes]") -> list[int]:
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.31])
-def test_a_worker_killed_in_the_middle_of_training(moment: float, tmp_path: Path) -> None:
-    process = begun(tmp_path / "run", count=4, **WORKERS)
+def test_killed_worker_stops_the_run_with_one_sentence(moment: float, tmp_path: Path) -> None:
+    process = start_training(tmp_path / "run", count=4, **WORKERS)
     workers = children(process)
     assert len(workers) == 2
     time.sleep(moment)
     os.kill(workers[1], signal.SIGKILL)
     _, problem = process.communicate(timeout=30)
-    said = problem.decode()
+    message = problem.decode()
     assert process.returncode == 1
-    assert said.startswith(
+    assert message.startswith(
         "td3: Environment worker 1 (environments 2-3) was killed by signal 9; training stopped, "
         "and all until step "
     )
-    assert said.count("\n") == 1
+    assert message.count("\n") == 1
     assert not Path(f"/proc/{workers[0]}").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_stops_the_whole_group_still_has_all_saved(number: int, tmp_path: Path) -> None:
-    process = begun(tmp_path / "run", count=2, **WORKERS)
+def test_signal_to_the_whole_group_saves_and_exits(number: int, tmp_path: Path) -> None:
+    process = start_training(tmp_path / "run", count=2, **WORKERS)
     workers = children(process)
     os.killpg(process.pid, number)
     _, problem = process.communicate(timeout=60)
@@ -107,15 +112,15 @@ def test_who_stops_the_whole_group_still_has_all_saved(number: int, tmp_path: Pa
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
-def test_a_killed_worker_of_gymnasiums_ends_the_run_in_order(tmp_path: Path) -> None:
-    process = begun(tmp_path / "run", count=2, vectorization="async")
+def test_killed_async_vector_worker_stops_the_run_with_one_sentence(tmp_path: Path) -> None:
+    process = start_training(tmp_path / "run", count=2, vectorization="async")
     killed = max(children(process))
     os.kill(killed, signal.SIGKILL)
     _, problem = process.communicate(timeout=30)
-    said = problem.decode()
-    assert process.returncode == 1, said
-    assert said.startswith(
-        "td3: A worker process of the Pendulum-v1 vector is gone: that of environment 1, killed "
+    message = problem.decode()
+    assert process.returncode == 1, message
+    assert message.startswith(
+        "td3: A worker process of the Pendulum-v1 vector ended: environment 1, killed "
         "by signal 9; training stopped, and all until step "
     )
-    assert said.count("\n") == 1, said
+    assert message.count("\n") == 1, message

@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save_file
 import td3
 from td3.cli import main
 from td3.config import EnvironmentConfig
-from td3.environments.environment import Environment, Task
+from td3.environments.environment import Environment
+from td3.environments.task import Task
 from td3.errors import UserError
 from td3.policy.policy import card_checksum, checksum, policy_card, policy_tensors, save_policy
 

@@ -1,4 +1,4 @@
-"""A task of a picture and a number whose answer is known: go where the bar is."""
+"""A task with an image and a number whose best return is known: move to the bar."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ SIDE, STEPS, REACH = 16, 10, 0.5
 
 
 class Find(gym.Env[dict[str, Any], NDArray[np.float32]]):
-    """The picture shows the goal, the number says where one is; an action moves by half of it."""
+    """The image shows the goal, the number is the position; an action moves by REACH times it."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
     observation_space = spaces.Dict(
@@ -42,8 +42,8 @@ class Find(gym.Env[dict[str, Any], NDArray[np.float32]]):
     def observe(self) -> dict[str, Any]:
         picture = np.zeros((SIDE, SIDE), dtype=np.uint8)
         centre = (self.goal + 1) / 2 * (SIDE - 1)
-        near = np.clip(1.5 - np.abs(np.arange(SIDE) - centre), 0, 1)
-        picture[:] = 255 * near
+        bar = np.clip(1.5 - np.abs(np.arange(SIDE) - centre), 0, 1)
+        picture[:] = 255 * bar
         return {"picture": picture, "position": np.array([self.position], dtype=np.float32)}
 
     def render(self) -> NDArray[np.uint8]:  # type: ignore[override]
@@ -52,9 +52,9 @@ class Find(gym.Env[dict[str, Any], NDArray[np.float32]]):
 
 
 def best_return(goal: float, position: float) -> float:
-    """What the best policy earns from here: it goes straight, at most REACH a step."""
-    away = abs(goal - position)
-    return -sum(max(0.0, away - REACH * (step + 1)) for step in range(STEPS))
+    """Return of the best policy: it moves straight to the goal, at most REACH per step."""
+    distance = abs(goal - position)
+    return -sum(max(0.0, distance - REACH * (step + 1)) for step in range(STEPS))
 
 
 gym.register("Find-v0", Find)

@@ -1,4 +1,4 @@
-"""Tasks for worker processes, which import this module by its name."""
+"""Tasks for worker processes, which import this module by name."""
 
 import os
 import random
@@ -13,13 +13,16 @@ MARKS = 1 << 20
 
 
 class Counting(gym.Env[Any, Any]):
-    """Episodes of 7 steps; observes (its seed's mark, steps of the episode, whim)."""
+    """Episodes of 7 steps; observes (seed modulo MARKS, step in the episode, random number).
+
+    `trouble` happens at step `at`, in the environment with mark `only` or in all of them.
+    """
 
     observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
     action_space = spaces.Box(-2.0, 2.0, (1,), np.float32)
 
     def __init__(self, trouble: str = "", at: int = 3, only: int = -1) -> None:
-        self.whim = random.SystemRandom().random()
+        self.random = random.SystemRandom().random()
         self.trouble, self.at, self.only = trouble, at, only
         self.mark = self.steps = 0
 
@@ -27,16 +30,16 @@ class Counting(gym.Env[Any, Any]):
         super().reset(seed=seed)
         self.mark = seed % MARKS if seed is not None else self.mark
         self.length = 0
-        return self.observed(), {}
+        return self.observe(), {}
 
-    def observed(self) -> Any:
-        strange = self.whim if self.trouble == "unrepeatable" else 0
-        return np.array([self.mark, self.length, strange], dtype=np.float32)
+    def observe(self) -> Any:
+        third = self.random if self.trouble == "unrepeatable" else 0
+        return np.array([self.mark, self.length, third], dtype=np.float32)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.steps += 1
         self.length += 1
-        observation = self.observed()
+        observation = self.observe()
         if self.steps == self.at and self.only in (-1, self.mark):
             if self.trouble == "raise":
                 raise ZeroDivisionError("the simulator")

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import EnvironmentConfig
 from td3.environments.base import Environments
-from td3.environments.gym_vector import Vectorized
+from td3.environments.gym_vector import GymVector
 from td3.environments.in_process import InProcess
-from td3.environments.replayable import Slot
+from td3.environments.replayable import ReplayableEnvironment
 from td3.errors import RunStopped
 from td3.seeding import Stream, Streams
 from td3.training.collector import NOISE_AHEAD, Collector, Ended
@@ -133,7 +133,7 @@ def make(mode: AutoresetMode | None, count: int, agents: int, **kwargs: Any) -> 
         [lambda: gym.make(TASK, disable_env_checker=True, **kwargs)] * (count * agents),
         autoreset_mode=mode,
     )
-    return Vectorized(vector, TASK, streams(count, agents))
+    return GymVector(vector, TASK, streams(count, agents))
 
 
 @dataclass
@@ -252,7 +252,7 @@ def test_an_environment_that_reuses_its_array_is_stored_rightly() -> None:
 
 def test_a_vector_made_by_gymnasium_brings_the_same() -> None:
     config = EnvironmentConfig(TASK, vectorization="sync")
-    ours, theirs = make(None, 3, 1), Vectorized.make(config, streams(3, 1))
+    ours, theirs = make(None, 3, 1), GymVector.make(config, streams(3, 1))
     actions = np.zeros((3, 1), dtype=np.float32)
     own, gymnasium = Collector(ours, 1, [], 0.0), Collector(theirs, 1, [], 0.0)
     stored: list[list[NDArray[np.float32]]] = [[], []]
@@ -288,7 +288,7 @@ def test_nan_stops_the_run_naming_task_environment_step_and_field(
         collector.step(actions, time)
     with pytest.raises(RunStopped) as caught:
         collector.step(actions, due)
-    assert f"{TASK} gave a non-finite {name} (nan" in str(caught.value)
+    assert f"{TASK} returned a non-finite {name} (nan" in str(caught.value)
     assert str(caught.value).endswith(f"in environment 1 at step {due}")
     environments.close()
 
@@ -338,9 +338,9 @@ def test_noise_drawn_ahead_is_what_each_step_would_have_drawn() -> None:
         np.testing.assert_array_equal(collector.explore_around(nothing), wanted)
 
 
-def slot(kind: str = "Scripted", seed: int = 0, remake_every: int = NEVER) -> Slot:
+def slot(kind: str = "Scripted", seed: int = 0, remake_every: int = NEVER) -> ReplayableEnvironment:
     config = EnvironmentConfig(f"Collect{kind}-v0")
-    return Slot(config, Streams.from_seed(seed).env, remake_every)
+    return ReplayableEnvironment(config, Streams.from_seed(seed).env, remake_every)
 
 
 def action_at(time: int) -> NDArray[np.float32]:
@@ -397,13 +397,13 @@ def test_a_collector_says_which_environments_strayed(kind: str) -> None:
         np.testing.assert_array_equal(other.returns, original.returns)
         np.testing.assert_array_equal(other.lengths, original.lengths)
     else:
-        assert f"{kind}-v0 did not repeat itself: environment {', '.join(inside)} came" in said
+        assert f"{kind}-v0 is not deterministic: environment {', '.join(inside)} reached" in said
 
 
 def remade_at(script: str, remake_every: int, steps: int) -> list[int]:
     """When a slot takes a new object, besides the first."""
     config = EnvironmentConfig(TASK, kwargs={"script": script})
-    one = Slot(config, Streams.from_seed(0).env, remake_every)
+    one = ReplayableEnvironment(config, Streams.from_seed(0).env, remake_every)
     times = []
     for time in range(1, steps + 1):
         before = one.environment

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import gymnasium as gym
 
 from td3.config import Config
-from td3.environments.environment import make
+from td3.environments.simulators import make
 
 
 class Trainer(Protocol):

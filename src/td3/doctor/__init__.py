@@ -12,7 +12,8 @@ from td3.config.checks import check as check_config
 from td3.doctor.check import Check, check_from_error
 from td3.doctor.environment_checks import check_environment, check_spaces
 from td3.doctor.machine_checks import check_machine
-from td3.environments.environment import Task, hushed, make
+from td3.environments.simulators import make, silence_pybullet
+from td3.environments.task import Task
 from td3.errors import UserError, first_line
 from td3.layout import has_images
 
@@ -58,7 +59,7 @@ def diagnose(config: EnvironmentConfig, steps: int = 2000) -> Diagnosis:
 def make_or_explain(config: EnvironmentConfig) -> "gym.Env[Any, Any] | Check":
     """The environment, or a failed check if its own code raises."""
     try:
-        with warnings.catch_warnings(), hushed(config.id):
+        with warnings.catch_warnings(), silence_pybullet(config.id):
             warnings.simplefilter("ignore")  # the rollout reports them
             return make(config)
     except UserError as error:

@@ -11,8 +11,8 @@ from gymnasium import spaces
 from td3.config import EnvironmentConfig
 from td3.doctor.check import Check, check_from_error, plural
 from td3.doctor.random_rollout import Rollout, random_rollout
-from td3.environments.environment import Task, action_bounds
 from td3.environments.observations import flattened_images, observation_layout
+from td3.environments.task import Task, action_bounds
 from td3.errors import UserError
 from td3.layout import describe_layout
 

@@ -14,7 +14,8 @@ import torch
 
 from td3.config import EnvironmentConfig, load_recipe
 from td3.doctor.check import Check, check_from_error, plural
-from td3.environments.environment import Task, prepare_rendering
+from td3.environments.simulators import prepare_rendering
+from td3.environments.task import Task
 from td3.errors import UserError, first_line
 from td3.layout import Layout, has_images
 from td3.machine import usable_cores
@@ -30,7 +31,7 @@ RENDER_SECONDS = 120
 RENDER = """
 import json, sys
 from td3.config import EnvironmentConfig
-from td3.environments.environment import make
+from td3.environments.simulators import make
 env = make(EnvironmentConfig(sys.argv[1], json.loads(sys.argv[2])), render_mode="rgb_array")
 env.reset(seed=0)
 height, width = env.render().shape[:2]

@@ -1,1 +1,1 @@
-"""What an agent acts in: tasks, observations, wrappers, and where environments run. No torch."""
+"""Tasks, observations, wrappers, and where environments run. Nothing here imports torch."""

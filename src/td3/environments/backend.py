@@ -1,91 +1,105 @@
-"""Who steps the environments: this process, workers, or somebody's vector."""
+"""Choose where environments run: in this process, in workers, or in a vector environment."""
 
 import math
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from td3.config import Config
 from td3.environments.base import Environments
 from td3.environments.environment import Environment
-from td3.environments.gym_vector import Vectorized
+from td3.environments.gym_vector import GymVector
 from td3.environments.in_process import InProcess
-from td3.environments.workers.pool import Workers
+from td3.environments.workers.pool import WorkerPool
 from td3.environments.workers.processes import portable_spec
 from td3.errors import RunStopped, UserError
 from td3.machine import usable_cores
 from td3.seeding import Stream
 
 EXACT = ("auto", "own", "workers")
-"""These give the same numbers and the same checkpoints; a run may change between them."""
-HANDOVER_SECONDS = 30e-6  # what a step costs in workers besides stepping
-BESIDE_SECONDS = 80e-6  # what a step leaves for this process to do meanwhile, if a GPU learns
+"""These give the same numbers and the same checkpoints; a run may switch between them."""
+WORKER_OVERHEAD_SECONDS = 30e-6  # of one step of all workers
+OVERLAP_SECONDS = 80e-6  # per step that this process can use for other work while a GPU learns
 WORTHWHILE_SECONDS = 10.0  # starting workers takes a second or two
 TRIAL_SECONDS = 0.05
 
 
-def arranged(config: Config, streams: list[Stream]) -> Environments:
-    """One environment per stream, arranged as the configuration says.
+def make_environments(
+    config: Config, streams: list[Stream], first: Environment | None = None
+) -> Environments:
+    """Make one environment per stream, where `environment.vectorization` says.
 
-    `auto` keeps them in this process unless workers would save ten seconds over the run. What
-    workers save is reckoned from the time of one step, tried for 50 ms: of n environments the
-    slowest of w workers steps n / w, and handing over takes 30 microseconds. Where a GPU learns,
-    this process has work of its own meanwhile, so that even one environment may have a worker.
-    There are never more workers than cores that the learner leaves free.
+    Args:
+        config: `auto` uses workers if they save ten seconds over the run (see `worker_count`).
+        streams: The random streams that give the environments their seeds.
+        first: An environment of this configuration that was already made, e.g. to read its task.
+            It is taken over: used as the first environment, or closed.
     """
-    environment = config.environment
-    if environment.vectorization == "envpool":
-        from td3.environments.envpool import EnvPool
+    settings = config.environment
+    if settings.vectorization not in EXACT:
+        if first:
+            first.close()
+        if settings.vectorization == "envpool":
+            from td3.environments.envpool import EnvPool
 
-        return EnvPool.make(environment, streams)
-    if environment.vectorization not in EXACT:
-        return Vectorized.make(environment, streams)
+            return EnvPool.make(settings, streams)
+        return GymVector.make(settings, streams)
+    first = first or Environment(settings)
     every = config.checkpoint.every
-    if workers := worker_count(config, len(streams)):
-        return Workers(environment, streams, every, workers)
-    return InProcess(environment, streams, every)
+    workers = worker_count(config, len(streams), partial(step_seconds, first))
+    if not workers and first.is_fresh:
+        return InProcess(settings, streams, every, first)
+    first.close()
+    if workers:
+        return WorkerPool(settings, streams, every, workers, first.task)
+    return InProcess(settings, streams, every)
 
 
-def worker_count(config: Config, environments: int) -> int:
-    """How many workers to start; 0: step in this process."""
+def worker_count(config: Config, environments: int, time_step: Callable[[], float]) -> int:
+    """Return how many workers to start; 0 means that this process steps the environments.
+
+    `auto` estimates what workers save from the time of one step, which `time_step` measures:
+    with n environments the slowest of w workers steps n / w, and communication takes 30
+    microseconds. While a GPU learns, this process has other work to do, so a worker can pay off
+    even for one environment. Learner and workers together never use more than all cores.
+    """
     environment = config.environment
     if environment.vectorization == "own":
         return 0
     if environment.workers:
         return min(environment.workers, environments)
-    # The fewest that are as fast: of 10 environments on 8 cores, 5 workers step 2 each.
+    # The fewest workers that are as fast: for 10 environments on 8 cores, 5 workers step 2 each.
     free = usable_cores() - max(1, config.threads)
     rounds = math.ceil(environments / max(1, free))
     workers = math.ceil(environments / rounds)
     if environment.vectorization == "workers":
         return workers
-    beside = BESIDE_SECONDS if config.device.startswith("cuda") else 0.0
-    if free < 1 or (workers == 1 and not beside):
+    overlap = OVERLAP_SECONDS if config.device.startswith("cuda") else 0.0
+    if free < 1 or (workers == 1 and not overlap):
         return 0
-    step = step_seconds(config)
-    saved = (environments - rounds) * step + min(rounds * step, beside) - HANDOVER_SECONDS
+    step = time_step()
+    saved = (environments - rounds) * step + min(rounds * step, overlap) - WORKER_OVERHEAD_SECONDS
     steps = config.loop.steps / environment.count
     return workers if saved * steps > WORTHWHILE_SECONDS else 0
 
 
-def step_seconds(config: Config) -> float:
-    """How long one environment takes for a step; 0 where workers could not make it."""
-    environment = Environment(config.environment)
-    taken: list[float] = []
+def step_seconds(environment: Environment) -> float:
+    """Step for 50 ms and return the median time; 0 if workers cannot make this environment."""
+    seconds: list[float] = []
     actions = np.random.default_rng(0)
     try:
-        portable_spec(environment)
+        portable_spec(environment.task.id)
         environment.reset(seed=0)
         end = time.perf_counter() + TRIAL_SECONDS
-        while not taken or time.perf_counter() < end:
+        while not seconds or time.perf_counter() < end:
             action = actions.uniform(-1, 1, environment.task.action_dim).astype(np.float32)
             start = time.perf_counter()
             _, _, terminated, truncated = environment.step(action)
-            taken.append(time.perf_counter() - start)
+            seconds.append(time.perf_counter() - start)
             if terminated or truncated:
                 environment.reset()
     except (UserError, RunStopped):
-        return 0.0  # whatever it is, the run itself will say it better
-    finally:
-        environment.close()
-    return float(np.median(taken))
+        return 0.0  # ignore it here; the run reports the error with its context
+    return float(np.median(seconds))

@@ -1,11 +1,13 @@
-"""What several environments stepped together look like to the trainer."""
+"""The interface of several environments that are stepped together."""
 
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from td3.environments.environment import Task
+from td3.environments.task import Task
+from td3.errors import RunStopped
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -14,38 +16,69 @@ class Steps(NamedTuple):
     """One step of every environment, one row each."""
 
     next_states: NDArray[np.float32]
-    """Where the action led; at an episode's end its last state, not the next one's first."""
+    """The state after the action; at the end of an episode its last state, not a reset one."""
     rewards: NDArray[np.float64]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     real: NDArray[np.bool_] | None = None
-    """False where the environment only reset and nothing was experienced; None: nowhere."""
+    """False where the environment only reset, so that there is no transition; None: all real."""
 
     @classmethod
     def empty(cls, count: int, state_dim: int) -> "Steps":
-        """To be filled, one row per environment."""
+        """Return uninitialized arrays with one row per environment."""
         terminated, truncated = np.empty((2, count), dtype=np.bool_)
         states = np.empty((count, state_dim), dtype=np.float32)
         return cls(states, np.empty(count), terminated, truncated)
 
 
-class Environments(Protocol):
-    """Several environments stepped together; those that end start anew by themselves."""
+class Environments(ABC):
+    """Several environments stepped together; those whose episode ended reset themselves."""
 
     task: Task
     states: NDArray[np.float32]
-    arrangement: str
-    """How many there are and who steps them, in words."""
-    remark: str
-    """What a reader of the results should know of that; mostly nothing."""
+    """The current state of every environment, one row each."""
+    description: str
+    """How many environments there are and where they run."""
+    warning: str = ""
+    """What a reader of the results should know about them; usually empty."""
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
-        """`send` and `receive`."""
+        """Step all environments and wait for them."""
+        self.send(actions, time)
+        return self.receive()
 
     def send(self, actions: NDArray[np.float32], time: int) -> None:
-        """Begin a step; what is done until `receive` may overlap with it."""
+        """Begin a step. Workers compute it until `receive`; others compute it in `receive`."""
+        self.sent = actions, time
 
-    def receive(self) -> Steps: ...
-    def snapshot(self) -> Arrays: ...
-    def restore(self, arrays: Arrays) -> tuple[list[int], str]: ...
+    @abstractmethod
+    def receive(self) -> Steps:
+        """Wait for the step that `send` began."""
+
+    @abstractmethod
+    def snapshot(self) -> Arrays:
+        """Return what `restore` needs."""
+
+    @abstractmethod
+    def restore(self, arrays: Arrays) -> tuple[list[int], str]:
+        """Restore a snapshot; return the environments that restarted instead, and why."""
+
+    @abstractmethod
     def close(self) -> None: ...
+
+
+def count_environments(count: int) -> str:
+    return f"{count} environment{'s' if count > 1 else ''}"
+
+
+def with_location(error: RunStopped, index: int, time: int) -> RunStopped:
+    """Add the environment and the step to an error."""
+    return RunStopped(f"{error} in environment {index} at step {time}")
+
+
+def describe_diverged_environments(env_id: str, indices: list[int]) -> str:
+    """Explain why these environments restarted instead of continuing."""
+    return (
+        f"{env_id} is not deterministic: environment {', '.join(map(str, indices))} reached a "
+        "different state from the same seed and actions; it restarted with a new episode"
+    )

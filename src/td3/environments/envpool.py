@@ -1,4 +1,4 @@
-"""EnvPool: environments in threads of one C++ program, for the tasks that it has built."""
+"""EnvPool: environments in C++ threads, for the tasks that EnvPool implements."""
 
 import warnings
 from collections.abc import Callable
@@ -7,33 +7,33 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from td3.config import EnvironmentConfig
-from td3.environments.environment import hushed
-from td3.environments.gym_vector import Vectorized
+from td3.environments.gym_vector import GymVector
+from td3.environments.simulators import silence_pybullet
 from td3.errors import UserError, first_line
 from td3.seeding import Stream
 
 Make = Callable[[list[int]], "VectorEnv[Any, Any, Any]"]
 
 
-class EnvPool(Vectorized):
-    """A vector that takes its seeds when it is made, so starting anew means making it anew."""
+class EnvPool(GymVector):
+    """A vector that takes its seeds when it is made, so a restart makes a new one."""
 
-    remark = (
-        "not exact: EnvPool is another build of the simulator; its numbers are not those of "
-        "Gymnasium's, with which policies are evaluated, and resuming begins new episodes"
+    warning = (
+        "not exact: EnvPool is a different build of the simulator; its numbers differ from "
+        "Gymnasium's, which evaluates the policies, and resuming starts new episodes"
     )
 
     def __init__(self, make: Make, env_id: str, streams: list[Stream]) -> None:
         self.make_vector = make
-        with warnings.catch_warnings():  # of the way in which EnvPool declares its spaces
+        with warnings.catch_warnings():  # caused by how EnvPool declares its spaces
             warnings.filterwarnings("ignore", ".*precision lowered", UserWarning)
             super().__init__(make([0] * len(streams)), env_id, streams)
-        self.arrangement = f"{len(streams)} environments in EnvPool"
+        self.description = f"{len(streams)} environments in EnvPool"
 
     def start(self) -> None:
         self.vector.close()
         self.vector = self.make_vector([int(stream.integers(2**31)) for stream in self.streams])
-        with hushed(self.task.id):
+        with silence_pybullet(self.task.id):
             observations, _ = self.vector.reset()
         self.begin(observations)
 
@@ -43,10 +43,10 @@ class EnvPool(Vectorized):
             import envpool
         except ImportError as error:
             raise UserError(
-                "environment.vectorization envpool needs an extra: pip install 'td3[envpool]'"
+                "vectorization envpool needs the extra 'envpool': pip install 'td3[envpool]'"
             ) from error
         if config.id not in envpool.list_all_envs():
-            raise UserError(f"EnvPool has no {config.id}; use workers instead of envpool.")
+            raise UserError(f"EnvPool has no {config.id}; use environment.vectorization workers.")
 
         def make(seeds: list[int]) -> "VectorEnv[Any, Any, Any]":
             kwargs: dict[str, Any] = dict(config.kwargs)

@@ -1,5 +1,6 @@
-"""Gymnasium's vector environments, in each of their three autoreset modes."""
+"""Gymnasium's vector environments, in all three autoreset modes."""
 
+import signal
 from typing import Any
 
 import gymnasium as gym
@@ -9,40 +10,39 @@ from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments.base import Arrays, Steps
-from td3.environments.environment import Task, hushed, raised, register
-from td3.environments.in_process import located
+from td3.environments.base import Arrays, Environments, Steps, with_location
+from td3.environments.environment import as_run_stopped
+from td3.environments.simulators import register, silence_pybullet
+from td3.environments.task import Task
 from td3.errors import RunStopped, UserError, first_line
 from td3.seeding import Stream
-from td3.signals import shielded
+from td3.signals import block_signals
 
 
-class Vectorized:
-    """A Gymnasium vector as `Environments`: one step is one step, whoever resets and when.
+class GymVector(Environments):
+    """A Gymnasium vector environment as `Environments`.
 
-    After an episode ends, the modes differ in what the next observation is:
-    NEXT_STEP gives the last state now, and at the next step ignores the action and resets;
-    SAME_STEP gives the new episode's first state now, and the last state in `infos`;
-    DISABLED gives the last state and waits to be reset.
+    The autoreset modes differ in what they return when an episode ends:
+    NEXT_STEP returns the last state; the next step ignores the action and resets.
+    SAME_STEP returns the first state of the new episode, and the last state in `infos`.
+    DISABLED returns the last state and waits for a reset.
     """
-
-    remark = ""
 
     def __init__(
         self, vector: "VectorEnv[Any, Any, Any]", env_id: str, streams: list[Stream]
     ) -> None:
         self.vector, self.streams, self.broken = vector, streams, False
-        self.space = vector.observation_space  # EnvPool makes it anew each time
+        self.space = vector.observation_space  # EnvPool creates a new one at each access
         self.task = Task.of(env_id, vector.single_observation_space, vector.single_action_space)
         self.mode = vector.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         kind = type(vector.unwrapped).__name__
-        self.arrangement = f"{len(streams)} environments in Gymnasium's {kind}"
+        self.description = f"{len(streams)} environments in Gymnasium's {kind}"
         self.start()
 
     def start(self) -> None:
-        """Begin new episodes everywhere."""
+        """Begin a new episode in every environment."""
         seeds: Any = [int(stream.integers(2**31)) for stream in self.streams]
-        with hushed(self.task.id):
+        with silence_pybullet(self.task.id):
             observations, _ = self.vector.reset(seed=seeds)
         self.begin(observations)
 
@@ -51,11 +51,11 @@ class Vectorized:
         self.states = self.flat(observations, time=0)
 
     @classmethod
-    def make(cls, config: EnvironmentConfig, streams: list[Stream]) -> "Vectorized":
+    def make(cls, config: EnvironmentConfig, streams: list[Stream]) -> "GymVector":
         register(config.id)
         kwargs: dict[str, Any] = dict(config.kwargs)
         try:
-            with shielded():  # a Ctrl-C is for this process, which will close its workers
+            with block_signals(signal.SIGINT):  # on Ctrl-C this process closes its workers itself
                 vector = gym.make_vec(
                     config.id,
                     num_envs=len(streams),
@@ -65,16 +65,9 @@ class Vectorized:
         except (gym.error.Error, TypeError, ValueError) as error:
             reason = first_line(error)
             raise UserError(
-                f"Cannot make {config.id} as {config.vectorization} vector: {reason}."
+                f"Cannot make a {config.vectorization} vector of {config.id}: {reason}."
             ) from error
         return cls(vector, config.id, streams)
-
-    def step(self, actions: NDArray[np.float32], time: int) -> Steps:
-        self.send(actions, time)
-        return self.receive()
-
-    def send(self, actions: NDArray[np.float32], time: int) -> None:
-        self.sent = actions, time
 
     def receive(self) -> Steps:
         actions, time = self.sent
@@ -84,28 +77,28 @@ class Vectorized:
         except (EOFError, ConnectionError) as error:
             self.broken = True
             raise RunStopped(
-                f"A worker process of the {self.task.id} vector is gone{self.departed()}"
+                f"A worker process of the {self.task.id} vector ended{self.describe_exit()}"
             ) from error
         except Exception as error:
-            raise raised(self.task.id, error) from error
-        over = terminated | truncated
+            raise as_run_stopped(self.task.id, error) from error
+        ended = terminated | truncated
         real = ~self.resetting
         next_states = self.flat(observations, time)
         self.states = next_states
         if self.mode == AutoresetMode.SAME_STEP:
             next_states = next_states.copy()
-            for index in np.flatnonzero(over):
+            for index in np.flatnonzero(ended):
                 next_states[index] = self.checked(infos["final_obs"][index], int(index), time)
         elif self.mode == AutoresetMode.NEXT_STEP:
-            self.resetting = over
-        elif over.any():
-            observations, _ = self.vector.reset(options={"reset_mask": over})
+            self.resetting = ended
+        elif ended.any():
+            observations, _ = self.vector.reset(options={"reset_mask": ended})
             self.states = self.flat(observations, time)
         finite = np.array([self.checked_reward(r, i, time) for i, r in enumerate(rewards)])
         return Steps(next_states, finite, terminated, truncated, real)
 
     def flat(self, observations: Any, time: int) -> NDArray[np.float32]:
-        """Every environment's observation as one row."""
+        """Return the observations of all environments, one row each."""
         each = enumerate(iterate(self.space, observations))
         return np.stack([self.checked(observation, index, time) for index, observation in each])
 
@@ -113,13 +106,13 @@ class Vectorized:
         try:
             return self.task.observation(observation)
         except RunStopped as error:
-            raise located(error, index, time) from error
+            raise with_location(error, index, time) from error
 
     def checked_reward(self, reward: float, index: int, time: int) -> float:
         try:
             return self.task.reward(reward)
         except RunStopped as error:
-            raise located(error, index, time) from error
+            raise with_location(error, index, time) from error
 
     def snapshot(self) -> Arrays:
         return {}
@@ -127,28 +120,28 @@ class Vectorized:
     def restore(self, arrays: Arrays) -> tuple[list[int], str]:
         self.start()
         everyone = list(range(self.vector.num_envs))
-        return everyone, "vector environments cannot be brought back; they began new episodes"
+        return everyone, "vector environments cannot be restored; they restarted with new episodes"
 
     @property
     def processes(self) -> list[Any]:
-        """Those of Gymnasium's asynchronous vector; others have none."""
+        """The processes of an asynchronous vector; other vectors have none."""
         return list(getattr(self.vector.unwrapped, "processes", ()))
 
-    def departed(self) -> str:
-        """Which process is gone, and how."""
+    def describe_exit(self) -> str:
+        """Say which process ended, and how."""
         for index, process in enumerate(self.processes):
             process.join(0.1)
             if process.exitcode is not None:
                 code = process.exitcode
                 how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-                return f": that of environment {index}, {how}"
+                return f": environment {index}, {how}"
         return ""
 
     def close(self) -> None:
         if not self.broken:
             self.vector.close()
             return
-        for process in self.processes:  # asked to close, the others would wait for the lost one
+        for process in self.processes:  # closing in order would wait for the one that ended
             process.kill()
             process.join()
         self.vector.closed = True

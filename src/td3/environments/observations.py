@@ -1,8 +1,8 @@
-"""Observations as flat vectors: what lies where in them, and which parts are images.
+"""Read observation spaces: the layout of the flat vector, and which parts are images.
 
-Whatever an environment's observation space is, inside td3 an observation is a flat float32 vector:
-numbers as they are, images as whole numbers from 0 to 255, a stack of several as one after the
-other, the newest last. The layout says how, as plain JSON, so that a policy file can hold it.
+Inside td3 every observation is a flat float32 vector: numbers unchanged, images as integers from
+0 to 255, stacked observations one after the other with the newest last. The layout describes this
+as plain JSON, so that a policy file can store it.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from gymnasium import spaces
 from td3.errors import UserError
 from td3.layout import Layout, Observation, layout_size
 
-SMALLEST_SIDE = 16  # of an array of floats that is taken for an image
-IMAGE_BOUNDS = ((0, 1), (-1, 1), (0, 255))  # of such an array
+SMALLEST_SIDE = 16  # a smaller array of floats is not an image
+IMAGE_BOUNDS = ((0, 1), (-1, 1), (0, 255))  # of an array of floats that is an image
 
 
 def observation_layout(space: spaces.Space[Any], env_id: str, within: str = "") -> Layout:
-    """How to lay an observation out as one flat vector, or why that cannot be."""
+    """Return the layout of a space as a flat vector; raise UserError if there is none."""
     match space:
         case spaces.Box() if is_image(space):
             return image_layout(space, env_id, within)
@@ -47,29 +47,31 @@ def observation_layout(space: spaces.Space[Any], env_id: str, within: str = "") 
             }
     raise UserError(
         f"td3 cannot turn the observations of {env_id} ({describe(space)}{within}) into numbers; "
-        "leave it out or make it a Box of numbers (gymnasium.wrappers), and register that."
+        "remove that part or convert it to a Box of numbers with a wrapper."
     )
 
 
 def is_image(space: spaces.Box) -> bool:
-    """Bytes in two dimensions or more, or a large enough array of floats bounded as images are."""
+    """Whether it is a byte array with two axes or more, or a large float array bounded like one."""
     if 0 in space.shape:
         return False
     if space.dtype == np.uint8:
         return sum(side > 1 for side in space.shape) >= 2
-    large = len(space.shape) in (2, 3) and as_large_as_images(space.shape)
-    return large and np.issubdtype(space.dtype, np.floating) and bounds_of(space) in IMAGE_BOUNDS
+    large = len(space.shape) in (2, 3) and is_image_sized(space.shape)
+    return (
+        large and np.issubdtype(space.dtype, np.floating) and common_bounds(space) in IMAGE_BOUNDS
+    )
 
 
-def as_large_as_images(shape: Sequence[int]) -> bool:
-    """Whether two of its sides are long."""
+def is_image_sized(shape: Sequence[int]) -> bool:
+    """Whether two sides are at least SMALLEST_SIDE long."""
     return len(shape) > 1 and sorted(shape)[-2] >= SMALLEST_SIDE
 
 
 def flattened_images(space: spaces.Space[Any]) -> list[tuple[int, ...]]:
-    """Shapes of what is taken for numbers, but may be meant as an image."""
+    """Return the shapes that td3 treats as numbers although they may be meant as images."""
     match space:
-        case spaces.Box(shape=shape) if as_large_as_images(shape) and not is_image(space):
+        case spaces.Box(shape=shape) if is_image_sized(shape) and not is_image(space):
             return [shape]
         case spaces.Dict():
             return [shape for part in space.values() for shape in flattened_images(part)]
@@ -78,8 +80,8 @@ def flattened_images(space: spaces.Space[Any]) -> list[tuple[int, ...]]:
     return []
 
 
-def bounds_of(space: spaces.Box) -> tuple[float, float] | None:
-    """The bounds, if they are the same everywhere."""
+def common_bounds(space: spaces.Box) -> tuple[float, float] | None:
+    """Return (low, high) if all elements have the same bounds."""
     low, high = float(space.low.min()), float(space.high.max())
     same = (space.low == low).all() and (space.high == high).all()
     return (low, high) if same else None
@@ -88,17 +90,17 @@ def bounds_of(space: spaces.Box) -> tuple[float, float] | None:
 def image_layout(space: spaces.Box, env_id: str, within: str) -> Layout:
     if len(space.shape) > 3:
         raise UserError(
-            f"{env_id} observes images of {len(space.shape)} dimensions {space.shape}{within}; "
-            "give height, width, and channels before or behind (environment.frame_stack stacks)."
+            f"{env_id} observes images with {len(space.shape)} axes {space.shape}{within}; "
+            "use height, width and optional channels (environment.frame_stack stacks frames)."
         )
-    bounds = bounds_of(space) or (0, 255)
+    bounds = common_bounds(space) or (0, 255)
     if bounds == (0, 255) or bounds[0] == bounds[1]:
         return {"image": list(space.shape)}
     return {"image": list(space.shape), "low": bounds[0], "high": bounds[1]}
 
 
 def layout_bounds(layout: Layout, space: spaces.Space[Any]) -> tuple[Observation, Observation]:
-    """What the space declares as least and greatest, laid out like an observation of it."""
+    """Return the lower and upper bounds of the space as flat vectors."""
     match layout, space:
         case {"box": _}, spaces.Box(low=low, high=high):
             with np.errstate(over="ignore"):
@@ -111,14 +113,15 @@ def layout_bounds(layout: Layout, space: spaces.Space[Any]) -> tuple[Observation
         case {"tuple": known}, spaces.Tuple():
             both = [layout_bounds(*pair) for pair in zip(known, space, strict=True)]
         case _:
-            size, most = layout_size(layout), 255 if "image" in layout else 1
-            return np.zeros(size, dtype=np.float32), np.full(size, most, dtype=np.float32)
+            size, largest = layout_size(layout), 255 if "image" in layout else 1
+            return np.zeros(size, dtype=np.float32), np.full(size, largest, dtype=np.float32)
     empty = np.zeros(0, dtype=np.float32)
     lows, highs = zip((empty, empty), *both, strict=True)
     return np.concatenate(lows), np.concatenate(highs)
 
 
 def describe(space: spaces.Space[Any]) -> str:
+    """Return a short description for error messages."""
     kind = type(space).__name__
     if isinstance(space, spaces.Box) and 0 in space.shape:
         return f"an empty Box space of shape {space.shape}"

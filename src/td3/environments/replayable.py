@@ -1,4 +1,4 @@
-"""One environment that can be brought back exactly."""
+"""One environment that a checkpoint can restore exactly."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,24 +9,31 @@ from td3.environments.environment import Environment
 from td3.seeding import Stream
 
 
-class Slot:
-    """One environment that can be brought back exactly.
+class ReplayableEnvironment:
+    """An environment that records its history, so that it can be restored by replaying it.
 
-    Simulators seldom let themselves be saved, but they repeat: the same seed and the same actions
-    from a *fresh object* give the same states (from a used object some do not). So a slot keeps
-    what it did since its object was made, and restoring it means doing that again. To keep this
-    short, the object is remade at the first episode end after each multiple of `remake_every`.
+    Few simulators can save their state, but most are deterministic: a *new object* with the same
+    seed and actions reaches the same states (some used objects do not). The history holds what
+    happened since the object was made. To keep it short, the object is made again at the first
+    episode end after each multiple of `remake_every` steps.
     """
 
-    KEYS = ("life", "actions", "resets", "state")
+    KEYS = ("life", "actions", "resets", "state")  # the names in checkpoints
 
-    def __init__(self, config: EnvironmentConfig, stream: Stream, remake_every: int) -> None:
+    def __init__(
+        self,
+        config: EnvironmentConfig,
+        stream: Stream,
+        remake_every: int,
+        environment: Environment | None = None,
+    ) -> None:
+        """Take over `environment` if it is given; it must be fresh."""
         self.config, self.stream, self.remake_every = config, stream, remake_every
-        self.environment = Environment(config)
+        self.environment = environment or Environment(config)
         self.start(time=0)
 
     def start(self, time: int) -> None:
-        """Begin the life of a fresh object, with a seed of its own."""
+        """Seed a new object and begin its history."""
         self.begin(int(self.stream.integers(2**31)), time)
 
     def begin(self, seed: int, time: int) -> None:
@@ -43,13 +50,16 @@ class Slot:
         self.state = next_state
         if terminated or truncated:
             if time // self.remake_every != self.made_at // self.remake_every:
-                self.environment.close()
-                self.environment = Environment(self.config)
+                self.remake()
                 self.start(time)
             else:
                 self.resets.append(len(self.actions))
                 self.state = self.environment.reset()
         return next_state, reward, terminated, truncated
+
+    def remake(self) -> None:
+        self.environment.close()
+        self.environment = Environment(self.config)
 
     def snapshot(self) -> Arrays:
         return {
@@ -62,24 +72,28 @@ class Slot:
         }
 
     def restore(self, arrays: Arrays) -> bool:
-        """Live the same life again; says whether it led to the same state."""
-        self.environment.close()
-        self.environment = Environment(self.config)
+        """Replay the recorded seed and actions; return whether the final state matches.
+
+        If it does not, the environment restarts with a new seed.
+        """
+        self.remake()
         self.seed, self.made_at = (int(number) for number in arrays["life"])
         self.actions = list(arrays["actions"])
         self.resets = arrays["resets"].tolist()
+        if self.replay() and self.state.tobytes() == arrays["state"].tobytes():
+            return True
+        self.remake()
+        self.start(self.made_at)
+        return False
+
+    def replay(self) -> bool:
+        """Repeat the history; return whether episodes ended where they ended before."""
         resets = set(self.resets)
         self.state = self.environment.reset(seed=self.seed)
         for position, action in enumerate(self.actions, start=1):
             self.state, _, terminated, truncated = self.environment.step(action)
             if (terminated or truncated) != (position in resets):
-                break  # it does not repeat itself: what follows would be another story
+                return False  # not deterministic: the remaining actions no longer apply
             if position in resets:
                 self.state = self.environment.reset()
-        else:
-            if self.state.tobytes() == arrays["state"].tobytes():
-                return True
-        self.environment.close()
-        self.environment = Environment(self.config)
-        self.start(self.made_at)
-        return False
+        return True

@@ -14,7 +14,9 @@ import torch
 
 from td3.config import Config, from_dict, load_recipe
 from td3.config.checks import check
-from td3.environments.environment import Environment, Task, versioned
+from td3.environments.environment import Environment
+from td3.environments.simulators import resolve_version
+from td3.environments.task import Task
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.files import CURVES, check_file, remove
 from td3.integrations import tracker
@@ -81,7 +83,7 @@ def start(
 ) -> tuple[Path, int]:
     """Begin a run; returns its folder and an exit code (130 after Ctrl-C)."""
     config = dataclasses.replace(check(config), device=str(pick_device(config.device)))
-    full = dataclasses.replace(config.environment, id=versioned(config.environment.id))
+    full = dataclasses.replace(config.environment, id=resolve_version(config.environment.id))
     config = dataclasses.replace(config, environment=full)
     task = refuse_early(config)
     config = with_threads(config, task)
@@ -191,10 +193,10 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             sinks.append(shown)
             training.on_step = partial(shown.attempt, display.step)
         if len(training.environments.states) > 1:
-            tell(training, {"kind": "environments", "message": training.environments.arrangement})
+            tell(training, {"kind": "environments", "message": training.environments.description})
         if config.device != "cpu" or training.replay.stores_frames:
             tell(training, {"kind": "environments", "message": f"Replay: {training.rings}"})
-        if remark := training.environments.remark:
+        if remark := training.environments.warning:
             tell(training, {"kind": "remark", "message": remark})
         yield training
 
@@ -207,10 +209,10 @@ def tell(training: Training, record: Record) -> None:
 
 def execute(training: Training, event: str, display: Display | None = None) -> int:
     """Run the loop until it ends, is asked to stop, or cannot go on."""
-    arrangement = training.environments.arrangement
+    arrangement = training.environments.description
     facts = {"environments": arrangement, "replay": training.rings}
     training.run.event(event, step=training.step, **facts)
-    if remark := training.environments.remark:
+    if remark := training.environments.warning:
         training.run.event("warning", step=training.step, message=remark)
     if training.config.loop.random_steps >= (steps := training.config.loop.steps):
         remark = f"All {steps:,} steps are random (loop.random_steps): the policy never acts."

@@ -26,7 +26,8 @@ from td3.algorithm.normalizer import CLIP, Normalizer
 from td3.algorithm.stacked import StackedParameters
 from td3.config import WRAPPERS, Config, EnvironmentConfig, EvaluationConfig
 from td3.config.checks import check
-from td3.environments.environment import ActionBounds, Environment, Task
+from td3.environments.environment import Environment
+from td3.environments.task import ActionBounds, Task
 from td3.errors import UserError, first_line, nearest
 from td3.files import CURVES, digest, replace_file
 from td3.layout import Observation, describe_layout, flatten, has_images, layout_size

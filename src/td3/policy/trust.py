@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from td3.config import EnvironmentConfig
-from td3.environments.environment import versioned
+from td3.environments.simulators import resolve_version
 from td3.errors import UserError
 
 TASK_ID = re.compile(r"[\w.:/-]+", re.ASCII)
@@ -37,7 +37,7 @@ def task_to_play(
             f"{module}. If you trust it, repeat it: {command.replace('{task}', config.id)}"
         )
     check_arguments(name, config.kwargs, environment)
-    return dataclasses.replace(config, id=versioned(environment)) if environment else config
+    return dataclasses.replace(config, id=resolve_version(environment)) if environment else config
 
 
 def check_arguments(name: str, kwargs: Any, environment: str) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
-from td3.environments.environment import Environment, follow
+from td3.environments.environment import Environment
+from td3.environments.wrappers import track_with_camera
 from td3.errors import UserError, first_line
 from td3.files import check_output, make_writable
 from td3.policy.evaluation import episode_seeds
@@ -46,7 +47,7 @@ def film(
     frames: list[Frame] = []
     try:
         policy.check_fits(simulator.task)
-        follow(simulator.env)
+        track_with_camera(simulator.env)
         simulator.reset(seed=seed)
         render(simulator)  # whether there will be pictures, before anything is written
         make_writable(out.parent)

@@ -21,8 +21,15 @@ from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.config import Config
-from td3.environments.environment import Environment, Task
-from td3.environments.workers.processes import Link, Reported, end_all, portable_spec, start_process
+from td3.environments.task import Task
+from td3.environments.workers.messages import read, receive
+from td3.environments.workers.processes import (
+    Link,
+    RemoteTraceback,
+    portable_spec,
+    start_process,
+    stop_all,
+)
 from td3.errors import UserError
 from td3.machine import usable_cores
 from td3.policy.evaluation import Evaluation, episode_seeds
@@ -110,9 +117,7 @@ class Background(InLoop):
 
     def __init__(self, agent: TD3, config: Config, task: Task, processes: int) -> None:
         super().__init__(agent, config, task)
-        environment = Environment(config.environment)
-        self.spec = portable_spec(environment)
-        environment.close()
+        self.spec = portable_spec(config.environment.id)
         self.processes, self.patience = processes, config.environment.patience or math.inf
         self.ring_every = min(1.0, self.patience)
         """Seconds after which an evaluator that is at work says so, between two steps."""
@@ -141,23 +146,25 @@ class Background(InLoop):
             self.links.append(link)
             self.idle.put(link)
             with suppress(ConnectionError):  # dead, as who asks it to play will find
-                link.channel.send(json.dumps(facts).encode())
+                link.connection.send_bytes(json.dumps(facts).encode())
 
     def play_elsewhere(self, agent: int, policy: dict[str, Tensor]) -> Evaluation:
         link = self.idle.get()
         try:
-            link.channel.send(json.dumps(self.seeds[agent]).encode())
-            link.channel.send(save({k: tensor.contiguous() for k, tensor in policy.items()}))
-            link.channel.hear()  # the first action, however long it took to start
-            answer = json.loads(link.channel.receive(self.patience + self.ring_every))
+            link.connection.send_bytes(json.dumps(self.seeds[agent]).encode())
+            link.connection.send_bytes(
+                save({k: tensor.contiguous() for k, tensor in policy.items()})
+            )
+            read(link.connection)  # the first action, however long it took to start
+            answer = json.loads(receive(link.connection, self.patience + self.ring_every))
         except (EOFError, ConnectionError):
-            raise link.obituary() from None
+            raise link.exit_error() from None
         except TimeoutError:
-            raise link.silence(self.patience) from None
+            raise link.timeout_error(self.patience) from None
         finally:
             self.idle.put(link)
         if facts := answer.get("failure"):
-            raise link.failure(facts) from Reported(facts["traceback"])
+            raise link.remote_error(facts) from RemoteTraceback(facts["traceback"])
         return Evaluation(np.array(answer["returns"]), np.array(answer["lengths"]))
 
     def close(self) -> None:
@@ -165,7 +172,7 @@ class Background(InLoop):
         for link in self.links:
             link.process.kill()  # it may be in the middle of an episode, and has nothing to lose
         self.threads.shutdown()
-        end_all(self.links)
+        stop_all(self.links)
 
 
 def in_background(device: torch.device) -> bool:

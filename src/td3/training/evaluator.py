@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 from safetensors.torch import load
 from torch import Tensor
 
-from td3.environments.workers.processes import attend, failure, register_spec
-from td3.environments.workers.shared_memory import Channel
+from td3.environments.workers.messages import receive, wake
+from td3.environments.workers.processes import describe_error, register_spec, serve_parent
 from td3.policy.evaluation import Evaluation, evaluate
 from td3.policy.policy import Policy
 
@@ -42,7 +43,7 @@ def play(
     return evaluate(act, policy.environment, seeds, max_steps)
 
 
-def ringing(channel: Channel, seconds: float) -> Callable[[], None]:
+def ringing(connection: Connection, seconds: float) -> Callable[[], None]:
     """To be called often; rings every so many seconds, for the one who waits to hear."""
     rang = -math.inf
 
@@ -50,28 +51,28 @@ def ringing(channel: Channel, seconds: float) -> Callable[[], None]:
         nonlocal rang
         now = time.monotonic()
         if now - rang >= seconds:
-            channel.ring()
+            wake(connection)
             rang = now
 
     return ring
 
 
-def serve(channel: Channel, facts: dict[str, Any]) -> None:
+def serve(connection: Connection, facts: dict[str, Any]) -> None:
     """Play one policy after another until the channel closes."""
     os.nice(LAST_IN_LINE)
     torch.set_num_threads(1)
     register_spec(facts["spec"])
     while True:
-        seeds, tensors = json.loads(channel.receive()), load(channel.receive())
-        ring = ringing(channel, facts["ring_every"])
+        seeds, tensors = json.loads(receive(connection)), load(receive(connection))
+        ring = ringing(connection, facts["ring_every"])
         try:
             found = play(facts["card"], tensors, seeds, facts["max_steps"], ring)
             answer = {"returns": found.returns.tolist(), "lengths": found.lengths.tolist()}
         except Exception as error:
-            answer = {"failure": failure(error)}
-        channel.ring()  # the first, if it did not come to an action
-        channel.send(json.dumps(answer).encode())
+            answer = {"failure": describe_error(error)}
+        wake(connection)  # the first, if it did not come to an action
+        connection.send_bytes(json.dumps(answer).encode())
 
 
 if __name__ == "__main__":
-    attend(int(sys.argv[1]), serve)
+    serve_parent(int(sys.argv[1]), serve)

@@ -16,9 +16,9 @@ from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
 from td3.algorithm.replay_base import Replay
 from td3.config import Config, changes, to_dict
-from td3.environments.backend import EXACT, arranged
-from td3.environments.environment import Task
-from td3.environments.workers.pool import Workers
+from td3.environments.backend import EXACT, make_environments
+from td3.environments.task import Task
+from td3.environments.workers.pool import WorkerPool
 from td3.errors import Diverged, UserError
 from td3.execution import compute_on, make_learner
 from td3.files import JsonLines, check_file, make_folder, remove
@@ -62,7 +62,7 @@ class Training:
         self.seeds = config.agent_seeds
         self.streams = [Streams.from_seed(seed) for seed in self.seeds]
         count = config.environment.count
-        self.environments = arranged(
+        self.environments = make_environments(
             config, [stream.env for stream in self.streams for _ in range(count)]
         )
         task = self.environments.task
@@ -92,7 +92,7 @@ class Training:
             features=config.agent.features,
             device=self.device,
         )
-        workers = len(self.environments.links) if isinstance(self.environments, Workers) else 0
+        workers = len(self.environments.links) if isinstance(self.environments, WorkerPool) else 0
         self.evaluations = make_evaluations(self.agent, config, task, workers)
         self.interval = Interval(len(self.seeds), self.device)
         self.learner = make_learner(

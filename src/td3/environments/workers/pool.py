@@ -1,8 +1,8 @@
-"""Environments in worker processes: the transitions of `InProcess`, on more cores.
+"""Environments in worker processes: the same transitions as `InProcess`, on more cores.
 
-The same slots live in workers, each with several environments that it steps one after the other.
-Seeds are drawn here, from the agents' streams and in the order of the environments, so a run has
-the same numbers and the same checkpoints however its environments are spread.
+Each worker holds several replayable environments and steps them one after the other. Seeds are
+drawn here, from the agents' streams and in the order of the environments. So a run has the same
+numbers and the same checkpoints however many workers there are.
 """
 
 import dataclasses
@@ -17,165 +17,179 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from td3.config import EnvironmentConfig
-from td3.environments.base import Arrays, Steps
+from td3.environments.base import (
+    Arrays,
+    Environments,
+    Steps,
+    count_environments,
+    describe_diverged_environments,
+    with_location,
+)
 from td3.environments.environment import Environment
-from td3.environments.in_process import located, strayed_sentence
-from td3.environments.replayable import Slot
-from td3.environments.workers import shared_memory as exchange
-from td3.environments.workers.processes import Link, Reported, end_all, portable_spec, start_process
-from td3.environments.workers.shared_memory import Board, Order, shared_file
+from td3.environments.replayable import ReplayableEnvironment
+from td3.environments.task import Task
+from td3.environments.workers import shared_memory
+from td3.environments.workers.messages import receive
+from td3.environments.workers.processes import (
+    Link,
+    RemoteTraceback,
+    portable_spec,
+    start_process,
+    stop_all,
+)
+from td3.environments.workers.shared_memory import Command, SharedBlock
 from td3.errors import RunStopped
 from td3.seeding import Stream
 
 
-class Workers:
+class WorkerPool(Environments):
     """Environments in `count` worker processes."""
 
-    remark = ""
-
     def __init__(
-        self, config: EnvironmentConfig, streams: list[Stream], remake_every: int, count: int
+        self,
+        config: EnvironmentConfig,
+        streams: list[Stream],
+        remake_every: int,
+        count: int,
+        task: Task | None = None,
     ) -> None:
-        """One environment per stream."""
-        self.streams, self.time, self.under_way = streams, 0, False
-        self.patience = config.patience or math.inf
-        environment = Environment(config)
-        self.task = environment.task
-        spec = portable_spec(environment)
-        environment.close()
+        """Make one environment per stream. Without `task`, make one more here to read it."""
+        self.streams, self.time, self.is_stepping = streams, 0, False
+        self.timeout = config.patience or math.inf
+        self.task = task or read_task(config)
         sizes = (len(streams), count, self.task.state_dim, self.task.action_dim)
-        shape = (*sizes, exchange.ORDERED)
-        memory = shared_file()
-        self.board = Board(memory, *shape)
+        shape = (*sizes, shared_memory.ORDERED_STORES)
         torch = sys.modules.get("torch")
         facts: dict[str, Any] = {
             "shape": shape,
             "config": dataclasses.asdict(config),
-            "spec": spec,
+            "spec": portable_spec(config.id),
             "remake_every": remake_every,
             "threads": torch.get_num_threads() if torch else 1,
         }
         parts = np.array_split(np.arange(len(streams)), count)
         self.indices = [range(int(part[0]), int(part[-1]) + 1) for part in parts]
         self.links: list[Link] = []
+        memory = shared_memory.create_shared_file()
         try:
+            self.block = SharedBlock(memory, *shape)
             for number, indices in enumerate(self.indices):
-                module = "td3.environments.workers.worker"
-                link = start_process(module, named(number, indices), memory)
-                self.links.append(link)
+                module, name = "td3.environments.workers.worker", worker_name(number, indices)
+                self.links.append(start_process(module, name, memory))
                 own = {"worker": number, "indices": [indices.start, indices.stop]}
-                link.channel.send(json.dumps(facts | own).encode())
-            self.channels = [link.channel for link in self.links]
-            self.board.waiting[:] = True
-            self.start_lives()
-        except ConnectionError:
-            self.close()
-            raise link.obituary() from None
+                self.send_message(self.links[-1], json.dumps(facts | own).encode())
+            self.connections = [link.connection for link in self.links]
+            self.block.needs_seed[:] = True
+            self.seed_new()
         except BaseException:
             self.close()
             raise
         finally:
             os.close(memory)
-        self.states = self.board.states.copy()
-        held = f"{len(streams)} environment{'s' if len(streams) > 1 else ''}"
-        self.arrangement = f"{held} in {count} worker process{'es' if count > 1 else ''}"
-
-    def step(self, actions: NDArray[np.float32], time: int) -> Steps:
-        self.send(actions, time)
-        return self.receive()
+        self.states = self.block.states.copy()
+        processes = f"{count} worker process{'es' if count > 1 else ''}"
+        self.description = f"{count_environments(len(streams))} in {processes}"
 
     def send(self, actions: NDArray[np.float32], time: int) -> None:
-        """Have the workers begin a step."""
         self.time = time
-        self.board.actions[:] = actions
-        self.order(Order.STEP)
-        self.under_way = True
+        self.block.actions[:] = actions
+        self.command(Command.STEP)
+        self.is_stepping = True
 
     def receive(self) -> Steps:
-        """The step that was begun, once all workers have done it."""
-        board, self.under_way = self.board, False
-        self.gather(self.patience)
-        if np.count_nonzero(board.waiting):
-            self.start_lives()
-        self.states = board.states.copy()
+        block, self.is_stepping = self.block, False
+        self.wait(self.timeout)
+        if np.count_nonzero(block.needs_seed):
+            self.seed_new()
+        self.states = block.states.copy()
         return Steps(
-            board.next_states.copy(),
-            board.rewards.copy(),
-            board.terminated.copy(),
-            board.truncated.copy(),
+            block.next_states.copy(),
+            block.rewards.copy(),
+            block.terminated.copy(),
+            block.truncated.copy(),
         )
 
-    def start_lives(self) -> None:
-        """Give every fresh object a seed, in the order in which one process would."""
-        for index in np.flatnonzero(self.board.waiting):
-            self.board.seeds[index] = int(self.streams[index].integers(2**31))
-        self.order(Order.START)
-        self.gather()
+    def seed_new(self) -> None:
+        """Seed every new object, in the order in which `InProcess` would."""
+        for index in np.flatnonzero(self.block.needs_seed):
+            self.block.seeds[index] = int(self.streams[index].integers(2**31))
+        self.command(Command.SEED)
+        self.wait()
 
     def snapshot(self) -> Arrays:
-        self.order(Order.SNAPSHOT)
-        self.gather()
+        self.command(Command.SNAPSHOT)
+        self.wait()
         arrays: Arrays = {}
         for link in self.links:
-            arrays |= load(self.answer(link))
-        keys = [f"{index}.{key}" for index in range(len(self.streams)) for key in Slot.KEYS]
-        return {key: arrays[key] for key in keys}
+            arrays |= load(self.receive_message(link))
+        return {key: arrays[key] for key in checkpoint_keys(range(len(self.streams)))}
 
     def restore(self, arrays: Arrays) -> tuple[list[int], str]:
-        """Bring every environment back; returns those that began anew instead, and why."""
-        self.order(Order.RESTORE)
+        self.command(Command.RESTORE)
         for link, indices in zip(self.links, self.indices, strict=True):
-            keys = [f"{index}.{key}" for index in indices for key in Slot.KEYS]
-            lives = {key: np.ascontiguousarray(arrays[key]) for key in keys}
-            try:
-                link.channel.send(save(lives))
-            except ConnectionError:
-                raise link.obituary() from None
-        self.gather()
-        strayed = np.flatnonzero(self.board.waiting).tolist()
-        if strayed:
-            self.start_lives()
-        self.states = self.board.states.copy()
-        return strayed, strayed_sentence(self.task.id, strayed)
+            own = {key: np.ascontiguousarray(arrays[key]) for key in checkpoint_keys(indices)}
+            self.send_message(link, save(own))
+        self.wait()
+        diverged = np.flatnonzero(self.block.needs_seed).tolist()
+        if diverged:
+            self.seed_new()
+        self.states = self.block.states.copy()
+        return diverged, describe_diverged_environments(self.task.id, diverged)
 
-    def order(self, what: Order) -> None:
-        if self.under_way:
-            raise RuntimeError("a step is under way; receive it first")
-        self.board.order(what, self.time, self.channels)
+    def command(self, command: Command) -> None:
+        if self.is_stepping:
+            raise RuntimeError("a step has been sent; receive it first")
+        self.block.send_command(command, self.time, self.connections)
 
-    def gather(self, patience: float = math.inf) -> None:
-        """Wait until all workers have done what was ordered; raise the first failure there is."""
+    def wait(self, timeout: float = math.inf) -> None:
+        """Wait until all workers have done the command; raise the first failure."""
         failed = []
         for number, link in enumerate(self.links):
             try:
-                if self.board.await_worker(number, link.channel, patience):
+                if self.block.wait_for_worker(number, link.connection, timeout):
                     failed.append(link)
             except EOFError:
-                raise link.obituary() from None
+                raise link.exit_error() from None
             except TimeoutError:
-                raise link.silence(patience) from None
+                raise link.timeout_error(timeout) from None
         if failed:
-            facts = [json.loads(self.answer(link)) for link in failed]
-            raise self.failure(failed[0], facts[0]) from Reported(facts[0]["traceback"])
+            facts = [json.loads(self.receive_message(link)) for link in failed]
+            raise self.failure(failed[0], facts[0]) from RemoteTraceback(facts[0]["traceback"])
 
-    def answer(self, link: Link) -> bytes:
+    def send_message(self, link: Link, message: bytes) -> None:
         try:
-            return link.channel.receive()
+            link.connection.send_bytes(message)
+        except ConnectionError:
+            raise link.exit_error() from None
+
+    def receive_message(self, link: Link) -> bytes:
+        try:
+            return receive(link.connection)
         except EOFError:
-            raise link.obituary() from None
+            raise link.exit_error() from None
 
     def failure(self, link: Link, facts: dict[str, Any]) -> Exception:
-        """A worker's error as this process would have raised it."""
-        error = link.failure(facts)
+        """Return a worker's error as this process would have raised it."""
+        error = link.remote_error(facts)
         if isinstance(error, RunStopped) and facts["kind"] and self.time:
-            return located(error, facts["index"], self.time)
+            return with_location(error, facts["index"], self.time)
         return error
 
     def close(self) -> None:
-        end_all(self.links)
+        stop_all(self.links)
 
 
-def named(number: int, indices: range) -> str:
+def read_task(config: EnvironmentConfig) -> Task:
+    environment = Environment(config)
+    environment.close()
+    return environment.task
+
+
+def checkpoint_keys(indices: range) -> list[str]:
+    return [f"{index}.{key}" for index in indices for key in ReplayableEnvironment.KEYS]
+
+
+def worker_name(number: int, indices: range) -> str:
     first, last = indices[0], indices[-1]
     held = f"environments {first}-{last}" if last > first else f"environment {first}"
     return f"Environment worker {number} ({held})"

@@ -1,4 +1,4 @@
-"""Processes that work for this one: never forked, named when they die, gone when it is."""
+"""Start other processes, report how they end, and stop them with this one. Never forks."""
 
 import contextlib
 import dataclasses
@@ -6,73 +6,73 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import Any
 
 import gymnasium as gym
 
-from td3.environments.environment import SIMULATORS, Environment
-from td3.environments.workers.shared_memory import Channel
+from td3.environments.simulators import SIMULATORS, resolve_version
+from td3.environments.workers.messages import receive
 from td3.errors import RunStopped, UserError, first_line
-from td3.signals import shielded
+from td3.signals import block_signals
 
 CLOSE_SECONDS = 10.0
 GRACE_SECONDS = 5.0
 
 
-class Reported(Exception):
-    """What another process wrote of an error in it."""
+class RemoteTraceback(Exception):
+    """The traceback of an error in another process."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """A process as the one who started it sees it."""
+    """A process, as its parent sees it."""
 
     name: str
     process: subprocess.Popen[bytes]
-    channel: Channel
+    connection: Connection
 
-    def obituary(self) -> RunStopped:
-        """How it ended."""
+    def exit_error(self) -> RunStopped:
+        """Return the error for a process that has closed its connection: how it ended."""
         try:
             code = self.process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
-            return RunStopped(f"{self.name} closed its channel")
+            return RunStopped(f"{self.name} closed its connection")
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return RunStopped(f"{self.name} {how}")
 
-    def silence(self, patience: float) -> RunStopped:
-        """It hangs, and would not notice that it is to end."""
+    def timeout_error(self, timeout: float) -> RunStopped:
+        """Kill a process that hangs; return the error."""
         self.process.kill()
         return RunStopped(
-            f"{self.name} has not answered for {patience:g} s; "
+            f"{self.name} has not answered for {timeout:g} s; "
             "if a step may take that long, raise environment.patience"
         )
 
-    def failure(self, facts: dict[str, Any]) -> Exception:
-        """An error of its, told by `failure`, as this process would have raised it."""
+    def remote_error(self, facts: dict[str, Any]) -> Exception:
+        """Rebuild an error from `describe_error`, as this process would have raised it."""
         if facts["kind"] == "UserError":
             return UserError(facts["message"])
         known = facts["kind"] == "RunStopped"
         message = facts["message"] if known else f"{self.name} failed with {facts['message']}"
         return RunStopped(message)
 
-    def hang_up(self) -> None:
-        with contextlib.suppress(OSError):
-            self.channel.end.shutdown(socket.SHUT_RDWR)  # wakes a thread that listens here
-        self.channel.end.close()
+    def close(self) -> None:
+        """Close the connection, which ends the process."""
+        self.connection.close()
 
 
-def end_all(links: Sequence[Link]) -> None:
-    """End these processes, all at the same time."""
+def stop_all(links: Sequence[Link]) -> None:
+    """Stop these processes, all at the same time."""
     for link in links:
-        link.hang_up()
+        link.close()
     limit = time.monotonic() + CLOSE_SECONDS
     for link in links:
         try:
@@ -83,11 +83,11 @@ def end_all(links: Sequence[Link]) -> None:
 
 
 def start_process(module: str, name: str, *descriptors: int, **environment: str) -> Link:
-    """`python -m module`, given its channel and these descriptors; it imports what we would."""
-    ours, theirs = socket.socketpair()
+    """Run `python -m module` with a connection, these descriptors and our import path."""
+    ours, theirs = Pipe()
     command = [sys.executable, "-P", "-W", "ignore", "-m", module]
-    # Whoever stops the run stops this process, which closes the others once it has saved.
-    with shielded(signal.SIGTERM), theirs:
+    # A signal to the whole group must reach only this process, which saves and then stops them.
+    with block_signals(signal.SIGINT, signal.SIGTERM), theirs:
         given = (theirs.fileno(), *descriptors)
         try:
             process = subprocess.Popen(
@@ -98,19 +98,19 @@ def start_process(module: str, name: str, *descriptors: int, **environment: str)
             )
         except OSError as error:
             raise RunStopped(f"Cannot start {name}: {error.strerror}") from error
-    return Link(name, process, Channel(ours))
+    return Link(name, process, ours)
 
 
-def portable_spec(environment: Environment) -> str:
-    """What another process must register to make this environment, as JSON.
+def portable_spec(env_id: str) -> str:
+    """Return what another process must register to make this environment, as JSON.
 
-    Nothing where the id itself says which module to import. Refuses a task that only we can make.
+    Empty if the id itself tells which module to import. Raises UserError if only this process can
+    make the environment.
     """
-    env_id, spec = environment.task.id, environment.env.spec
     if ":" in env_id or any(part in env_id for part in SIMULATORS):
         return ""
-    registered = gym.registry.get(spec.id) if spec else None
-    with contextlib.suppress(TypeError, ValueError):  # callables and other objects
+    registered = gym.registry.get(resolve_version(env_id))
+    with contextlib.suppress(TypeError, ValueError):  # JSON cannot hold callables and the like
         if registered and not str(registered.entry_point).startswith("__main__"):
             return registered.to_json()
     raise UserError(
@@ -120,14 +120,14 @@ def portable_spec(environment: Environment) -> str:
 
 
 def register_spec(spec: str) -> None:
-    """In the other process: make `portable_spec`'s environment known."""
+    """In the other process: register what `portable_spec` returned."""
     if spec:
         found = gym.envs.registration.EnvSpec.from_json(spec)
         gym.registry.setdefault(found.id, found)
 
 
-def failure(error: Exception, index: int = 0) -> dict[str, Any]:
-    """In the other process: an error as plain facts, for the first one to raise."""
+def describe_error(error: Exception, index: int = 0) -> dict[str, Any]:
+    """In the other process: return an error as JSON values, for `Link.remote_error`."""
     known = isinstance(error, RunStopped | UserError)
     message = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
     kind = type(error).__name__ if known else ""
@@ -135,22 +135,24 @@ def failure(error: Exception, index: int = 0) -> dict[str, Any]:
     return {"kind": kind, "message": message, "index": index, "traceback": text}
 
 
-def attend(channel: int, serve: Callable[[Channel, dict[str, Any]], None]) -> None:
-    """In the other process: serve, told by a first message how, until the channel closes."""
-    watchdog = threading.Thread(target=leave_with, args=(os.getppid(), channel), daemon=True)
+def serve_parent(descriptor: int, serve: Callable[[Connection, dict[str, Any]], None]) -> None:
+    """In the other process: call `serve` with the first message until the connection closes."""
+    watchdog = threading.Thread(
+        target=exit_with_parent, args=(os.getppid(), descriptor), daemon=True
+    )
     watchdog.start()
     try:
-        link = Channel(socket.socket(fileno=channel))
-        serve(link, json.loads(link.receive()))
+        connection = Connection(descriptor)
+        serve(connection, json.loads(receive(connection)))
     except (EOFError, OSError):
-        pass  # the first process has left
+        pass  # the parent has ended
 
 
-def leave_with(parent: int, channel: int) -> None:
-    """End this process when the first one is gone, even from within a step that never ends."""
+def exit_with_parent(parent: int, descriptor: int) -> None:
+    """End this process when its parent has ended, even if a step never returns."""
     closed = select.poll()
-    closed.register(channel, 0)
+    closed.register(descriptor, 0)
     while not closed.poll(1000) and os.getppid() == parent:
         pass
-    time.sleep(GRACE_SECONDS)  # enough to leave in order
+    time.sleep(GRACE_SECONDS)  # the main thread may still end in order
     os._exit(1)

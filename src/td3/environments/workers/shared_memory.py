@@ -1,7 +1,20 @@
-"""Between the learner's process and a worker's: shared memory, and a channel with a bell.
+"""A block of shared memory through which the learner and its workers exchange steps.
 
-A step costs microseconds, so its numbers are handed over in shared memory and both sides watch
-counters in it. Who waits for longer lays itself to rest on the channel, where the other rings.
+A step takes microseconds, so its numbers lie in shared memory. A sequence number announces each
+command, and every worker has a mailbox in the block where it reports the number that it has done:
+
+    learner                                         worker
+    ------------------------------------------      ------------------------------------------
+    write actions, command and step time            WAIT until the sequence number is the next one
+    increase the sequence number          ------->  run the command
+    do other work                                   write the results
+    WAIT until DONE is the sequence number <------  write FAILED, set DONE to the sequence number
+    read the results                                (send an answer over the connection)
+
+To WAIT is to spin on the counter for 2 ms. A side that waits longer sets a flag (SLEEPING, or
+SLEEPING_FOR in the learner) and blocks on the connection until the other side, which sees the
+flag, sends a wake-up. Answers and arguments that do not fit into the block follow the counter
+that announces them, as messages over the connection.
 """
 
 import contextlib
@@ -9,49 +22,50 @@ import math
 import mmap
 import os
 import platform
-import select
-import socket
-import struct
 import tempfile
 import time
+from collections.abc import Sequence
 from enum import IntEnum
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-# For so long a counter is watched. More would burn cores while the learner evaluates; less would
-# put workers to sleep when a step on a GPU takes longer once, and waking ten takes longer still.
-WATCH_SECONDS = 2e-3
-BACKSTOP_MILLISECONDS = 20  # for the unlikely case that sleeper and ringer just missed each other
-# x86 shows stores to other cores in their order: who sees the counter sees the numbers. Other
-# processors need a barrier, which Python lacks and a channel has.
-ORDERED = platform.machine().lower() in ("x86_64", "amd64")
+from td3.environments.workers.messages import Countdown, read, wake
+
+# A longer spin would waste cores while the learner evaluates. With a shorter one, workers would
+# fall asleep whenever a step on a GPU takes longer, and waking ten of them takes longer still.
+SPIN_SECONDS = 2e-3
+RECHECK_SECONDS = 20e-3  # in case one side set its flag just after the other side looked
+# x86 makes stores visible in their order: a side that sees the counter sees the numbers too. Other
+# processors need a memory barrier, which Python lacks. There every counter comes with a wake-up.
+ORDERED_STORES = platform.machine().lower() in ("x86_64", "amd64")
 
 
-class Order(IntEnum):
-    """What the learner can ask of its workers."""
+class Command(IntEnum):
+    """What the learner can ask its workers to do."""
 
     STEP = 0
-    START = 1
+    SEED = 1
     SNAPSHOT = 2
     RESTORE = 3
 
 
-# The shared counters. Each side writes into cache lines of its own, lest they fight over them:
-# the learner's turn, the order and its step; whom the learner rests for (its number + 1);
-# then for each worker the turn that it has done, whether it rests, and whether it has failed.
+# The counters. Each side writes to its own cache lines of 8 numbers, to avoid false sharing:
+# two lines of the learner (SLEEPING_FOR holds a worker's number + 1), then a mailbox per worker.
 LINE = 8
-TURN, ORDER, STEP_TIME, AWAITED = 0, 1, 2, LINE
-RESTS, FAILED = 1, 2
+SEQUENCE, COMMAND, STEP_TIME, SLEEPING_FOR = 0, 1, 2, LINE
+DONE, SLEEPING, FAILED = 0, 1, 2
 
 
-def done(worker: int) -> int:
+def mailbox(worker: int) -> int:
+    """Return the position of a worker's first counter."""
     return (2 + worker) * LINE
 
 
-class Board:
-    """The numbers that learner and workers share, one row per environment."""
+class SharedBlock:
+    """The arrays that the learner and its workers share, with one row per environment."""
 
     def __init__(
         self,
@@ -62,175 +76,122 @@ class Board:
         action_dim: int,
         ordered: bool,
     ) -> None:
-        sections: dict[str, tuple[type, tuple[int, ...]]] = {
-            "counters": (np.int64, ((2 + workers) * LINE,)),
-            "actions": (np.float32, (environments, action_dim)),
-            "next_states": (np.float32, (environments, state_dim)),
-            "states": (np.float32, (environments, state_dim)),
-            "rewards": (np.float64, (environments,)),
-            "terminated": (np.bool_, (environments,)),
-            "truncated": (np.bool_, (environments,)),
-            "waiting": (np.bool_, (environments,)),
-            "seeds": (np.int64, (environments,)),
-        }
-        places, size = {}, 0
-        for name, (kind, shape) in sections.items():
-            places[name] = size
-            size += -(-int(np.prod(shape)) * np.dtype(kind).itemsize // 64) * 64
-        if os.fstat(descriptor).st_size < size:
-            os.ftruncate(descriptor, size)
-        memory = mmap.mmap(descriptor, size)
-        arrays: dict[str, NDArray[Any]] = {
-            name: np.frombuffer(memory, kind, int(np.prod(shape)), places[name]).reshape(shape)
-            for name, (kind, shape) in sections.items()
-        }
+        arrays = map_arrays(
+            descriptor,
+            {
+                "counters": (np.int64, ((2 + workers) * LINE,)),
+                "actions": (np.float32, (environments, action_dim)),
+                "next_states": (np.float32, (environments, state_dim)),
+                "states": (np.float32, (environments, state_dim)),
+                "rewards": (np.float64, (environments,)),
+                "terminated": (np.bool_, (environments,)),
+                "truncated": (np.bool_, (environments,)),
+                "needs_seed": (np.bool_, (environments,)),
+                "seeds": (np.int64, (environments,)),
+            },
+        )
         self.actions, self.next_states = arrays["actions"], arrays["next_states"]
         self.states, self.rewards = arrays["states"], arrays["rewards"]
         self.terminated, self.truncated = arrays["terminated"], arrays["truncated"]
-        self.waiting, self.seeds = arrays["waiting"], arrays["seeds"]
-        """Environments whose object is new and waits for a seed; the seeds."""
+        self.needs_seed, self.seeds = arrays["needs_seed"], arrays["seeds"]
+        """Which environments are new objects that wait for a seed, and the seeds."""
         self.counters = memoryview(arrays["counters"].data)  # faster than NumPy for one number
-        self.ordered, self.turn = ordered, 0
+        self.ordered, self.sequence = ordered, 0
 
-    def order(self, what: Order, time: int, channels: "list[Channel]") -> None:
-        """Learner: tell all workers at once; those that rest are woken."""
+    def send_command(self, command: Command, time: int, connections: Sequence[Connection]) -> None:
+        """Learner: give all workers a command; wake those that sleep."""
         counters = self.counters
-        self.turn += 1
-        counters[ORDER], counters[STEP_TIME] = what, time
-        counters[TURN] = self.turn
-        for worker, channel in enumerate(channels):
-            if not self.ordered or counters[done(worker) + RESTS]:
-                with contextlib.suppress(ConnectionError):  # dead, as `await_worker` will find
-                    channel.ring()
+        self.sequence += 1
+        counters[COMMAND], counters[STEP_TIME] = command, time
+        counters[SEQUENCE] = self.sequence
+        for worker, connection in enumerate(connections):
+            if not self.ordered or counters[mailbox(worker) + SLEEPING]:
+                with contextlib.suppress(ConnectionError):  # `wait_for_worker` reports it
+                    wake(connection)
 
-    def await_order(self, worker: int, channel: "Channel") -> tuple[Order, int]:
-        """Worker: wait for the next order, and for which step it is."""
+    def wait_for_command(self, worker: int, connection: Connection) -> tuple[Command, int]:
+        """Worker: return the next command and the step that it belongs to."""
         counters = self.counters
-        self.turn += 1
+        self.sequence += 1
         if not self.ordered:
-            channel.hear()
-        elif not self.watch(TURN):
-            counters[done(worker) + RESTS] = 1
-            while counters[TURN] != self.turn:
-                channel.rest()
-            counters[done(worker) + RESTS] = 0
-        return Order(counters[ORDER]), counters[STEP_TIME]
+            read(connection)
+        elif not self.spin(SEQUENCE):
+            counters[mailbox(worker) + SLEEPING] = 1
+            self.sleep(SEQUENCE, connection)
+            counters[mailbox(worker) + SLEEPING] = 0
+        return Command(counters[COMMAND]), counters[STEP_TIME]
 
-    def report(self, worker: int, channel: "Channel", failed: bool) -> None:
-        """Worker: the order is carried out."""
+    def report(self, worker: int, connection: Connection, failed: bool) -> None:
+        """Worker: the command is done."""
         counters = self.counters
-        counters[done(worker) + FAILED] = failed
-        counters[done(worker)] = self.turn
-        if not self.ordered or counters[AWAITED] == worker + 1:
-            channel.ring()
+        counters[mailbox(worker) + FAILED] = failed
+        counters[mailbox(worker) + DONE] = self.sequence
+        if not self.ordered or counters[SLEEPING_FOR] == worker + 1:
+            wake(connection)
 
-    def await_worker(self, worker: int, channel: "Channel", patience: float = math.inf) -> bool:
-        """Learner: wait until this worker has carried out the order; says whether it failed.
-        TimeoutError where that takes longer than `patience` seconds."""
-        counters = self.counters
+    def wait_for_worker(
+        self, worker: int, connection: Connection, timeout: float = math.inf
+    ) -> bool:
+        """Learner: wait until this worker has done the command; return whether it failed.
+
+        Raises:
+            TimeoutError: It took longer than `timeout` seconds.
+            EOFError: The worker has ended.
+        """
+        counters, done = self.counters, mailbox(worker) + DONE
         if not self.ordered:
-            left = Patience(patience)
-            while not channel.waiting():
-                left.check()
-            channel.hear()
-        elif not self.watch(done(worker)):
-            left = Patience(patience)
-            counters[AWAITED] = worker + 1
-            while counters[done(worker)] != self.turn:
-                channel.rest()
-                left.check()
-            counters[AWAITED] = 0
-        return bool(counters[done(worker) + FAILED])
+            countdown = Countdown(timeout)
+            while not connection.poll(RECHECK_SECONDS):
+                countdown.check()
+            read(connection)
+        elif not self.spin(done):
+            counters[SLEEPING_FOR] = worker + 1
+            self.sleep(done, connection, timeout)
+            counters[SLEEPING_FOR] = 0
+        return bool(counters[mailbox(worker) + FAILED])
 
-    def watch(self, place: int) -> bool:
-        """Whether a counter gets to this turn within a short while."""
-        counters, turn = self.counters, self.turn
-        if counters[place] == turn:
+    def spin(self, position: int) -> bool:
+        """Return whether a counter reaches the sequence number within SPIN_SECONDS."""
+        counters, sequence = self.counters, self.sequence
+        if counters[position] == sequence:
             return True
-        limit = time.perf_counter() + WATCH_SECONDS
+        limit = time.perf_counter() + SPIN_SECONDS
         while time.perf_counter() < limit:
-            os.sched_yield()  # more processes than cores must not keep each other from working
-            if counters[place] == turn:
+            os.sched_yield()  # let others work if there are more processes than cores
+            if counters[position] == sequence:
                 return True
         return False
 
-
-class Patience:
-    """So many seconds of waiting; while all processes were stopped (Ctrl-Z), nobody waited."""
-
-    def __init__(self, seconds: float) -> None:
-        self.left, self.then = seconds, time.monotonic()
-
-    def check(self) -> None:
-        now = time.monotonic()
-        self.left -= min(now - self.then, 1.0)
-        self.then = now
-        if self.left < 0:
-            raise TimeoutError
+    def sleep(self, position: int, connection: Connection, timeout: float = math.inf) -> None:
+        """Block on the connection until a counter reaches the sequence number."""
+        counters, countdown = self.counters, Countdown(timeout)
+        while counters[position] != self.sequence:
+            # Messages follow their counter: what came before the counter is an old wake-up.
+            if connection.poll(RECHECK_SECONDS) and counters[position] != self.sequence:
+                read(connection)
+            countdown.check()
 
 
-def shared_file() -> int:
-    """A descriptor of memory that other processes can map, and that vanishes with them."""
+def map_arrays(
+    descriptor: int, sections: dict[str, tuple[type, tuple[int, ...]]]
+) -> dict[str, NDArray[Any]]:
+    """Map a shared file as arrays, each of which starts on a cache line of its own."""
+    starts, size = {}, 0
+    for name, (kind, shape) in sections.items():
+        starts[name] = size
+        size += -(-int(np.prod(shape)) * np.dtype(kind).itemsize // 64) * 64
+    if os.fstat(descriptor).st_size < size:
+        os.ftruncate(descriptor, size)
+    memory = mmap.mmap(descriptor, size)
+    return {
+        name: np.frombuffer(memory, kind, int(np.prod(shape)), starts[name]).reshape(shape)
+        for name, (kind, shape) in sections.items()
+    }
+
+
+def create_shared_file() -> int:
+    """Return a descriptor of memory that other processes can map; it vanishes with them."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("td3")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
-
-
-class Channel:
-    """One end of a socket: messages, and a bell, which is an empty message.
-
-    A message follows the counter that announces it, so what lies there unannounced should be a
-    bell; a message that overtook its counter is kept for whoever will receive it.
-    """
-
-    HEAD = struct.Struct("=Q")
-
-    def __init__(self, end: socket.socket) -> None:
-        self.end = end
-        self.overtook = 0
-        """The size of a message whose head was heard before anyone asked for it."""
-        self.readable = select.poll()
-        self.readable.register(end, select.POLLIN)
-
-    def ring(self) -> None:
-        self.end.sendall(self.HEAD.pack(0))
-
-    def send(self, message: bytes) -> None:
-        self.end.sendall(self.HEAD.pack(len(message)) + message)
-
-    def receive(self, patience: float = math.inf) -> bytes:
-        """The next message; EOFError where the other side is gone, TimeoutError where it does not
-        even ring for longer than `patience` seconds."""
-        size, self.overtook = self.overtook, 0
-        while not size:
-            left = Patience(patience)
-            while not self.readable.poll(1000 * min(patience, 1.0)):
-                left.check()
-            size = self.hear()
-        return self.read(size)
-
-    def hear(self) -> int:
-        """The size of the next message, 0 for a bell."""
-        return int(self.HEAD.unpack(self.read(self.HEAD.size))[0])
-
-    def read(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            try:
-                part = self.end.recv(min(size - len(data), 1 << 20))
-            except ConnectionError:
-                part = b""
-            if not part:
-                raise EOFError
-            data += part
-        return bytes(data)
-
-    def rest(self) -> None:
-        """Sleep until the bell rings, or for a moment."""
-        if not self.overtook and self.waiting():
-            self.overtook = self.hear()
-
-    def waiting(self) -> bool:
-        """Whether there is something to hear, now or within a moment."""
-        return bool(self.readable.poll(BACKSTOP_MILLISECONDS))

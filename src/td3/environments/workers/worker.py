@@ -1,11 +1,12 @@
-"""A process that steps some of the environments, as `pool.py` asks it to.
+"""A process that steps some of the environments for `pool.py`.
 
-Started as `python -m td3.environments.workers.worker`, without torch, which takes
-seconds to import.
+Started as `python -m td3.environments.workers.worker`. It does not import torch, which would take
+seconds.
 """
 
 import json
 import sys
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from safetensors.numpy import load, save
 from td3.config import EnvironmentConfig
 from td3.environments.base import Arrays
 from td3.environments.environment import Environment
-from td3.environments.replayable import Slot
-from td3.environments.workers.processes import attend, failure, register_spec
-from td3.environments.workers.shared_memory import Board, Channel, Order
+from td3.environments.replayable import ReplayableEnvironment
+from td3.environments.workers.messages import receive
+from td3.environments.workers.processes import describe_error, register_spec, serve_parent
+from td3.environments.workers.shared_memory import Command, SharedBlock
 
 
-class RemoteSlot(Slot):
-    """A slot whose seeds come from the learner's process, where the streams are."""
+class RemoteEnvironment(ReplayableEnvironment):
+    """A replayable environment whose seeds come from the learner's process."""
 
     def __init__(self, config: EnvironmentConfig, remake_every: int) -> None:
         self.config, self.remake_every = config, remake_every
@@ -28,101 +30,103 @@ class RemoteSlot(Slot):
         self.start(time=0)
 
     def start(self, time: int) -> None:
-        self.waits, self.made_at = True, time
+        self.needs_seed, self.made_at = True, time
 
     def begin(self, seed: int, time: int) -> None:
-        self.waits = False
+        self.needs_seed = False
         super().begin(seed, time)
 
 
 class Worker:
-    """Some of the environments, and what can be asked of them."""
+    """Some of the environments, and the commands that they understand."""
 
-    def __init__(self, channel: Channel, descriptor: int, facts: dict[str, Any]) -> None:
-        self.channel, self.number = channel, int(facts["worker"])
-        self.board = Board(descriptor, *facts["shape"])
+    def __init__(self, connection: Connection, descriptor: int, facts: dict[str, Any]) -> None:
+        self.connection, self.number = connection, int(facts["worker"])
+        self.block = SharedBlock(descriptor, *facts["shape"])
         self.indices = range(*facts["indices"])
-        self.at = self.indices.start
-        """The environment at work, for the one who reads of its failure."""
+        self.current = self.indices.start
+        """The environment that is being used, for error messages."""
         self.remake_every = int(facts["remake_every"])
         register_spec(facts["spec"])
         self.config = EnvironmentConfig(**facts["config"])
         self.threads = int(facts["threads"])
-        self.slots: list[RemoteSlot] = []
+        self.environments: list[RemoteEnvironment] = []
 
     def serve(self) -> None:
-        """Carry out orders until the learner closes the channel."""
-        orders = {
-            Order.STEP: self.step,
-            Order.START: self.start,
-            Order.SNAPSHOT: self.snapshot,
-            Order.RESTORE: self.restore,
+        """Run commands until the learner closes the connection."""
+        commands = {
+            Command.STEP: self.step,
+            Command.SEED: self.seed,
+            Command.SNAPSHOT: self.snapshot,
+            Command.RESTORE: self.restore,
         }
         while True:
-            order, now = self.board.await_order(self.number, self.channel)
+            command, now = self.block.wait_for_command(self.number, self.connection)
             failed = False
             try:
-                answer = orders[order](now)
+                answer = commands[command](now)
             except Exception as error:
-                failed, answer = True, json.dumps(failure(error, self.at)).encode()
-            self.board.report(self.number, self.channel, failed)
+                failed, answer = True, json.dumps(describe_error(error, self.current)).encode()
+            self.block.report(self.number, self.connection, failed)
             if answer is not None:
-                self.channel.send(answer)
+                self.connection.send_bytes(answer)
 
     def step(self, now: int) -> None:
-        board = self.board
-        for slot, index in zip(self.slots, self.indices, strict=True):
-            self.at = index
-            next_state, reward, terminated, truncated = slot.step(board.actions[index].copy(), now)
-            board.next_states[index], board.states[index] = next_state, slot.state
-            board.rewards[index] = reward
-            board.terminated[index], board.truncated[index] = terminated, truncated
-            if slot.waits:
-                board.waiting[index] = True
+        block = self.block
+        for one, index in zip(self.environments, self.indices, strict=True):
+            self.current = index
+            next_state, reward, terminated, truncated = one.step(block.actions[index].copy(), now)
+            block.next_states[index], block.states[index] = next_state, one.state
+            block.rewards[index] = reward
+            block.terminated[index], block.truncated[index] = terminated, truncated
+            if one.needs_seed:
+                block.needs_seed[index] = True
 
-    def start(self, now: int) -> None:
-        """Begin the lives of fresh objects with the seeds that are there now."""
-        if not self.slots:
-            self.slots = [RemoteSlot(self.config, self.remake_every) for _ in self.indices]
-            if torch := sys.modules.get("torch"):  # an environment may compute with it
+    def seed(self, now: int) -> None:
+        """Seed the new objects with the seeds in the block."""
+        if not self.environments:
+            self.environments = [
+                RemoteEnvironment(self.config, self.remake_every) for _ in self.indices
+            ]
+            if torch := sys.modules.get("torch"):  # the environment itself may use it
                 torch.set_num_threads(self.threads)
-        for slot, index in zip(self.slots, self.indices, strict=True):
-            self.at = index
-            if slot.waits:
-                slot.begin(int(self.board.seeds[index]), slot.made_at)
-                self.board.states[index], self.board.waiting[index] = slot.state, False
+        for one, index in zip(self.environments, self.indices, strict=True):
+            self.current = index
+            if one.needs_seed:
+                one.begin(int(self.block.seeds[index]), one.made_at)
+                self.block.states[index], self.block.needs_seed[index] = one.state, False
 
     def snapshot(self, now: int) -> bytes:
         return save(
             {
                 f"{index}.{key}": np.ascontiguousarray(array)
-                for slot, index in zip(self.slots, self.indices, strict=True)
-                for key, array in slot.snapshot().items()
+                for one, index in zip(self.environments, self.indices, strict=True)
+                for key, array in one.snapshot().items()
             }
         )
 
     def restore(self, now: int) -> None:
-        arrays = load(self.channel.receive())
-        for slot, index in zip(self.slots, self.indices, strict=True):
-            self.at = index
-            life: Arrays = {key: arrays[f"{index}.{key}"] for key in slot.KEYS}
-            self.board.waiting[index] = not slot.restore(life)
-            self.board.states[index] = slot.state
+        arrays = load(receive(self.connection))
+        for one, index in zip(self.environments, self.indices, strict=True):
+            self.current = index
+            history: Arrays = {key: arrays[f"{index}.{key}"] for key in one.KEYS}
+            self.block.needs_seed[index] = not one.restore(history)
+            self.block.states[index] = one.state
 
     def close(self) -> None:
-        for slot in self.slots:
-            slot.environment.close()
+        for one in self.environments:
+            one.environment.close()
 
 
-def main(channel: int, memory: int) -> None:
-    def serve(link: Channel, facts: dict[str, Any]) -> None:
-        worker = Worker(link, memory, facts)
+def main(descriptor: int, memory: int) -> None:
+    def serve(connection: Connection, facts: dict[str, Any]) -> None:
+        worker = Worker(connection, memory, facts)
         try:
             worker.serve()
         finally:
             worker.close()
 
-    attend(channel, serve)
+    serve_parent(descriptor, serve)
 
 
 if __name__ == "__main__":
