@@ -18,8 +18,8 @@ from td3.cli import main
 from td3.cli import plot as plot_command
 from td3.cli import report as report_command
 from td3.errors import UserError
+from td3.report import glossary, plots
 from td3.report import page as report
-from td3.report import plots
 from td3.report.curves import curves
 from td3.report.plots import plot
 from td3.report.reference import Reference
@@ -84,7 +84,7 @@ def test_the_curve_of_one_seed_has_no_width(tmp_path: Path) -> None:
     (curve,) = curves([run])
     np.testing.assert_array_equal(curve.low, [1.0, 3.0, 2.0])
     np.testing.assert_array_equal(curve.high, curve.mean)
-    assert " to " not in report.to_markdown(report.table([run]))
+    assert report.interval_text(report.table([run])[0], "last") == "2"
 
 
 def test_mean_ends_with_the_shortest_seed(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_settings_of_a_grid_are_curves_of_their_own(tmp_path: Path) -> None:
     rows = report.table([run])
     assert [row["kind"] for row in rows] == ["group", "seed", "seed"] * 2
     assert rows[4]["settings"] == {"agent.tau": 0.2}
-    assert "diverged" not in report.to_markdown(rows)
+    assert "diverged" not in report.results_table(rows)
 
 
 def test_a_lone_run_with_the_settings_of_a_member_joins_its_curve(tmp_path: Path) -> None:
@@ -189,10 +189,12 @@ def test_a_frozen_member_is_marked(tmp_path: Path) -> None:
     assert run.frozen == {3: 7000}
     rows = report.table([run])
     assert [row["frozen"] for row in rows] == [None, None, None, 1, None, 7000]
-    text = report.to_markdown(rows)
-    assert "| diverged |" in text
-    assert "| at step 7,000 |" in text
-    assert "1 of 2" in text
+    groups = report.results_table([row for row in rows if row["kind"] == "group"])
+    assert "| diverged at step |" in groups
+    assert groups.endswith("| 1 of 2 |")
+    assert report.results_table([row for row in rows if row["kind"] == "seed"]).endswith(
+        "| 7,000 |"
+    )
     assert report.summary_json([run])["runs"][0]["frozen"] == {3: 7000}
     report.write_report([run], tmp_path / "out")
     page = (tmp_path / "out/report.md").read_text()
@@ -282,10 +284,12 @@ def test_table_statistics(tmp_path: Path) -> None:
     assert group["last_low"] == pytest.approx(10 - students, rel=1e-5)
     assert group["last_high"] == pytest.approx(10 + students, rel=1e-5)
     assert (group["best"], group["best_step"], group["best_std"]) == (10, 5000, 10)
-    lines = report.to_markdown([group, first, second]).splitlines()
-    assert len(lines) == 5
+    lines = report.results_table([first, second]).splitlines()
+    assert lines[2] == "| 0 | 60,000 | 11 | 6.5 | 11 | 60,000 |"
+    assert lines[3] == "| 1 | 60,000 | 9 | 13.5 | 20 | 5,000 |"
     assert len({line.count("|") for line in lines}) == 1
-    assert "**10 (-2.706 to 22.71)**" in lines[2]
+    (row,) = report.results_table([group]).splitlines()[2:]
+    assert row.split("|")[3].strip().replace("\N{NO-BREAK SPACE}", " ") == "10 (-2.706 to 22.71)"
 
 
 def test_what_was_evaluated_before_training_is_not_of_the_last_ten(tmp_path: Path) -> None:
@@ -330,7 +334,7 @@ def test_run_that_has_only_begun(tmp_path: Path) -> None:
     run = read_run(folder)
     assert (run.status, run.wall_seconds, list(run.evaluations)) == ("unfinished", None, [0])
     _, page = report.write_report([run], tmp_path / "out")
-    assert "nothing logged yet" in page.read_text()
+    assert "no training records yet" in page.read_text()
 
 
 def test_what_is_not_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
@@ -455,12 +459,14 @@ class Page(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.tags: list[str] = []
-        self.addresses: list[str] = []
+        self.addresses: set[str] = set()
+        self.ids: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.addresses += [value or "" for key, value in attrs if key in ("src", "href")]
+        self.addresses |= {value or "" for key, value in attrs if key in ("src", "href")}
+        self.ids += [value or "" for key, value in attrs if key == "id"]
         if tag not in ("meta", "img"):
             self.open.append(tag)
 
@@ -479,12 +485,38 @@ def test_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
     assert page.open == []
     assert "script" not in page.tags
     assert (page.tags.count("video"), page.tags.count("img")) == (1, 2)
-    assert all(address.startswith("data:") for address in page.addresses)
+    inner = {address for address in page.addresses if address.startswith("#")}
+    assert inner <= {f"#{own}" for own in page.ids}, "a link leads nowhere"
+    others = page.addresses - inner
+    assert all(own.startswith("data:") or glossary.GUIDE in own for own in others)
     assert "ZmlsbQ==" in page_path.read_text()
     assert "<script" not in markdown.read_text()
-    links = re.findall(r"\]\(([^)]*)\)", markdown.read_text())
+    links = re.findall(r"\]\(([^)# ]*)\)", markdown.read_text())
     assert len(links) == 3
     assert all((tmp_path / "out" / link).is_file() for link in links)
+
+
+def test_page_explains_each_metric_offline(tmp_path: Path) -> None:
+    records = [*curve_of([1.0]), training(1000, critic_loss=1.0, q=3.0, saturated=0.1)]
+    run = read_run(make_run(tmp_path / "a", records))
+    _, page = report.write_report([run], tmp_path / "out")
+    text = page.read_text()
+    for anchor, name in (("critic-loss", "critic loss"), ("best-and-last", "last ten")):
+        (explained,) = re.findall(
+            rf'<a id="{anchor}"></a><strong>[^<]*</strong> ([^<]*)</li>', text
+        )
+        assert f'<a href="#{anchor}" title="{explained}">{name}</a>' in text
+
+
+def test_glossary_links_to_guide_only_if_it_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glossary, "GUIDE", "README.md")
+    (first, *_) = glossary.glossary(tmp_path).splitlines()
+    (link,) = re.findall(r"\[More\.\]\((.*)#return\)", first)
+    assert (tmp_path / link).is_file()
+    monkeypatch.setattr(glossary, "GUIDE", "docs/no-such-page.md")
+    assert "[More.]" not in glossary.glossary(tmp_path)
 
 
 def test_page_shows_training_and_differing_settings(tmp_path: Path) -> None:
@@ -496,7 +528,7 @@ def test_page_shows_training_and_differing_settings(tmp_path: Path) -> None:
     markdown, _ = report.write_report(read_runs([first, second]), tmp_path / "out")
     text = markdown.read_text()
     assert "256 (first); 512 (second)" in text
-    assert "a warning: actions saturate" in text
+    assert "warning: actions saturate" in text
     assert (tmp_path / "out" / "plots" / "training-2.svg").is_file()
 
 

@@ -33,9 +33,9 @@ from td3.report.intervals import (
     interquartile_mean,
     mean_interval,
 )
-from td3.report.page import duration
 from td3.report.plots import plot
 from td3.report.summary import RunSummary
+from td3.text import duration
 
 AUTHORS = "TD3 authors, version 1 of the tasks"
 STABLE_BASELINES = "Stable-Baselines3"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from td3.config import from_dict
+from td3.config import dotted, from_dict
 from td3.errors import UserError
 from td3.files import CURVES
 from td3.run.folder import read_tables
@@ -67,7 +67,7 @@ class RunSummary:
     @property
     def settings(self) -> dict[str, Any]:
         """The configuration with dotted names, as on the command line."""
-        return dict(_flatten(self.config))
+        return dict(dotted(self.config))
 
     @property
     def frozen(self) -> dict[int, int]:
@@ -283,11 +283,3 @@ def _number(value: object) -> float | None:
     if not isinstance(value, int | float) or not -1e300 < value < 1e300:
         return None
     return float(value)
-
-
-def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
