@@ -338,7 +338,7 @@ def test_current_folder_is_searched_for_modules_only_if_the_user_names_the_task(
 
 def test_filming_tells_how_far_it_is(run: Path, tmp_path: Path) -> None:
     told: list[int] = []
-    film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, tell=told.append)
+    film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, on_frame=told.append)
     assert len(told) > 2
     assert told == list(range(1, len(told) + 1))
 
