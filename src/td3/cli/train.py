@@ -79,10 +79,11 @@ def run(arguments: Arguments) -> int:
         raise UserError(
             "Name an environment, e.g. 'td3 train Pendulum-v1', or use '--recipe quick'."
         )
-    from td3.launch.progress import displayed
-    from td3.launch.start import start
+    from td3.launch.progress import open_display
 
-    with displayed(config, quiet=arguments.quiet or arguments.json) as shown:
+    with open_display(config, quiet=arguments.quiet or arguments.json) as shown:
+        from td3.launch.start import start  # loads PyTorch, which takes seconds
+
         folder, code = start(config, arguments.run, shown)
     finish(folder, code, arguments.show, arguments.quiet, arguments.json)
     return code
@@ -100,7 +101,7 @@ def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> N
         return
     where = shlex.quote(str(folder))
     if code:
-        print(f"Stopped. Continue with:  {program()} resume {where}")
+        print(f"Stopped. Continue with:\n  {program()} resume {where}")
         return
     if show:
         present(folder)
