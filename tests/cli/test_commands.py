@@ -366,7 +366,7 @@ def test_plot_says_what_it_leaves_out_and_where_a_mean_ends(run: Path, tmp_path:
     words = ["300" if word == "400" else word for word in SMALL]
     td3("train", *words, "--seed", "7", "--run", shorter, "--quiet")
     said = td3("plot", run, shorter, tmp_path, "--out", tmp_path / "curves").stderr
-    assert f"Left out, for they are no runs: {tmp_path}\n" in said
+    assert f"Skipped (not run folders): {tmp_path}\n" in said
     assert "quick: mean and interval end at step 200, the last at which all 4 seeds were" in said
     (shorter / "metrics.jsonl").write_text("")
     assert "mean and interval" not in td3("plot", run, shorter, "--out", tmp_path / "b").stderr

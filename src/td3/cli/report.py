@@ -55,5 +55,5 @@ def given_runs(folders: Sequence[Path]) -> list[RunSummary]:
     others = [own for own in folders if own.exists() and not (own / "config.toml").is_file()]
     runs = [folder for folder in folders if folder not in others]
     if runs and others:
-        print(f"Left out, for they are no runs: {', '.join(map(str, others))}", file=sys.stderr)
+        print(f"Skipped (not run folders): {', '.join(map(str, others))}", file=sys.stderr)
     return read_runs(runs or folders)

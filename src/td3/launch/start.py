@@ -18,7 +18,7 @@ from td3.config.checks import check
 from td3.environments.environment import Environment, Task, versioned
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.files import CURVES, check_file, remove
-from td3.integrations import tracker
+from td3.integrations import make_tracker
 from td3.launch.progress import Display, best_steps, open_display
 from td3.layout import has_images
 from td3.run import checkpoint
@@ -189,7 +189,7 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             tell(training, {"kind": "remark", "message": message})
 
         for name in config.track:
-            sinks.append(Guarded(name, tracker(name, config, folder), report))
+            sinks.append(Guarded(name, make_tracker(name, config, folder), report))
             stack.callback(sinks[-1].close)
         show_phase(display, "making networks, replay buffer and environments")
         training = Training(config, folder, sinks)
