@@ -7,9 +7,13 @@ from urllib.parse import quote
 GUIDE = "docs/guide/reading-your-run.md"
 METRICS = {  # anchor, here and in the guide → name, explanation
     "return": (
-        "Return",
-        "Sum of the rewards of one episode. Evaluation returns are means over noise-free "
-        "episodes; training returns include exploration noise and are usually lower.",
+        "Evaluation return",
+        "Sum of the rewards of an episode, as a mean over episodes without exploration noise.",
+    ),
+    "episode-return": (
+        "Episode return",
+        "Return of the training episodes, with exploration noise. It is usually lower than the "
+        "evaluation return.",
     ),
     "best-and-last": (
         "Best and last ten",
@@ -43,6 +47,11 @@ METRICS = {  # anchor, here and in the guide → name, explanation
     "episode-length": (
         "Episode length",
         "Mean number of steps of the training episodes that ended since the last record.",
+    ),
+    "diverged": (
+        "Diverged",
+        "A metric or network of the agent became infinite or NaN. Its training ended there; its "
+        "best policy is kept.",
     ),
     "speed": (
         "Speed",

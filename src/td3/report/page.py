@@ -25,7 +25,7 @@ COLUMNS = TEXTS | {
     "last_ten": link("last ten", "best-and-last"),
     "best": link("best", "best-and-last"),
     "best_step": "at step",
-    "frozen": "diverged at step",
+    "frozen": link("diverged at step", "diverged"),
 }
 
 

@@ -197,7 +197,7 @@ def _references(path: Path, environments: Sequence[str]) -> dict[str, Reference]
 
 
 TRAINING = {  # key of the records → title, anchor in the glossary
-    "episode_return": ("episode return (with exploration)", "return"),
+    "episode_return": ("episode return (with exploration)", "episode-return"),
     "q": ("mean Q", "q"),
     "critic_loss": ("critic loss", "critic-loss"),
     "saturated": ("share of saturated actions", "saturated-actions"),
