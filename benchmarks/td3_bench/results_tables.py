@@ -22,8 +22,8 @@ from benchmarks.td3_bench.seed_statistics import (
     welch_interval,
 )
 from td3.report.intervals import Moments, mean_interval
-from td3.report.page import duration
 from td3.report.summary import RunSummary
+from td3.text import duration
 
 
 class ReturnsRow(NamedTuple):

@@ -346,7 +346,7 @@ def test_current_folder_is_searched_for_modules_only_if_the_user_names_the_task(
 
 def test_film_reports_progress(run: Path, tmp_path: Path) -> None:
     told: list[int] = []
-    film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, tell=told.append)
+    film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, on_frame=told.append)
     assert len(told) > 2
     assert told == list(range(1, len(told) + 1))
 
@@ -375,7 +375,7 @@ def test_plot_reports_skipped_folders_and_end_of_mean(run: Path, tmp_path: Path)
     td3("train", *words, "--seed", "7", "--run", shorter, "--quiet")
     said = td3("plot", run, shorter, tmp_path, "--out", tmp_path / "curves").stderr
     assert f"Skipped (not run folders): {tmp_path}\n" in said
-    assert "quick: mean and interval end at step 200, the last one evaluated by all 4" in said
+    assert "quick: mean and interval end at step 200, the last at which all 4 seeds were" in said
     (shorter / "metrics.jsonl").write_text("")
     assert "mean and interval" not in td3("plot", run, shorter, "--out", tmp_path / "b").stderr
     td3("plot", run, tmp_path / "nowhere", code=2)

@@ -8,14 +8,13 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from td3.config import load_recipe
-from td3.launch.progress import Display, displayed
+from td3.launch.progress import Display, open_display
 from td3.signals import STOPPING
 
 
@@ -96,32 +95,11 @@ def test_train_prints_next_commands_on_one_line(tmp_path: Path) -> None:
 def test_progress_bar_at_end_of_run_is_full(tmp_path: Path) -> None:
     text, code = seen([*SMALL, "--steps", "250", "--run", str(tmp_path / "run")])
     assert code == 0
-    assert re.search(r"━ 100% 250/250 steps · took 0:\d\d", text)
+    assert re.search(r"━ 100% 250/250 steps · took \d+ s", text)
     assert "Pendulum-v1 · seed 0\r\n" in text
 
 
-def test_progress_bar_moves_before_speed_is_known() -> None:
-    with displayed(load_recipe("quick"), quiet=False) as shown:
-        assert shown is not None
-        shown.step(5000)
-        (task,) = shown.bar.tasks
-        assert (task.completed, task.fields["speed"]) == (5000, "…")
-        shown.pace.marks, shown.pace.next = [(time.monotonic() - 10, 5000)], 0.0
-        shown.step(10_000)
-        assert task.completed == 10_000
-        assert re.fullmatch(r"(499|500) steps/s · 0:10 left", task.fields["speed"])
-
-
-def test_progress_during_random_actions_shows_no_remaining_time() -> None:
-    with displayed(load_recipe("paper"), quiet=False) as shown:
-        assert shown is not None
-        shown.pace.marks = [(time.monotonic() - 10, 0)]
-        shown.step(10_000)
-        (task,) = shown.bar.tasks
-        assert re.fullmatch(r"(999|1,000) steps/s · random actions", task.fields["speed"])
-
-
-def test_rejected_run_leaves_no_progress_bar(tmp_path: Path) -> None:
+def test_a_refused_run_leaves_no_bar_behind(tmp_path: Path) -> None:
     text, code = seen(["train", "Pendulm-v1", "--run", str(tmp_path / "run")])
     assert code == 2
     assert "took" not in text
@@ -146,7 +124,7 @@ def test_stop_is_part_of_progress_display(terminal: bool, monkeypatch: pytest.Mo
             screen.print(shown.render())
         return captured.get()
 
-    with displayed(load_recipe("quick"), quiet=False) as shown:
+    with open_display(load_recipe("quick"), quiet=False) as shown:
         assert shown is not None
         assert STOPPING not in drawn(shown)
         assert shown.stopping() is terminal

@@ -239,6 +239,9 @@ class Breaking:
         if self.left < 0:
             raise OSError("nobody reads this")
 
+    def phase(self, doing: str) -> None:
+        pass
+
     def stopping(self) -> bool:
         return False
 
@@ -256,11 +259,11 @@ def test_a_tracker_that_breaks_does_not_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, shown = Breaking(3), Breaking(10_000)
-    monkeypatch.setattr("td3.launch.start.tracker", lambda *given: broken)
+    monkeypatch.setattr("td3.launch.start.make_tracker", lambda *given: broken)
     folder, code = start(tiny(track=["wandb"]), tmp_path / "run", display=shown)
     assert code == 0
     assert broken.seen == 4
-    assert warnings_of(folder) == ["wandb takes no more records: [Errno 32] Broken pipe"]
+    assert warnings_of(folder) == ["wandb failed and was disabled: [Errno 32] Broken pipe"]
     assert shown.seen > 10
 
 
@@ -268,7 +271,7 @@ def test_a_tracker_that_breaks_does_not_end_the_run(
 def test_a_display_that_nobody_reads_does_not_end_the_run(records: int, tmp_path: Path) -> None:
     folder, code = start(tiny(), tmp_path / "run", display=Breaking(records))
     assert code == 0
-    assert warnings_of(folder) == ["The display takes no more records: [Errno 32] Broken pipe"]
+    assert warnings_of(folder) == ["The display failed and was disabled: [Errno 32] Broken pipe"]
 
 
 def test_training_goes_on_when_its_output_is_no_longer_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of every kind become a film, or are refused before anything is written."""
+"""Frames of every kind become a video, or are refused with one sentence."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from td3.errors import UserError
-from td3.policy.video import encode, render
+from td3.policy import video
+from td3.policy.video import add_caption, encode, play, render
 
 
 def environment(picture: Any) -> Any:
@@ -17,7 +18,7 @@ def environment(picture: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", [(60, 80), (60, 80, 1), (60, 80, 3), (60, 80, 4)])
-def test_grey_and_colour(shape: tuple[int, ...]) -> None:
+def test_render_greyscale_or_colour_gives_enlarged_rgb(shape: tuple[int, ...]) -> None:
     picture = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
     frame = render(environment(picture))
     assert frame.shape == (240, 320, 3)
@@ -26,18 +27,62 @@ def test_grey_and_colour(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("picture", [None, "text", np.zeros((0, 5, 3)), np.zeros((5, 5, 2))])
-def test_what_is_no_picture_is_refused(picture: Any) -> None:
-    with pytest.raises(UserError, match="Some-v0 gives no picture when rendered as rgb_array"):
+def test_render_without_image_is_refused(picture: Any) -> None:
+    with pytest.raises(UserError, match="Some-v0 does not render an image as rgb_array"):
         render(environment(picture))
 
 
-def test_pictures_that_change_their_size_are_refused(tmp_path: Path) -> None:
+def test_encode_frames_of_different_sizes_is_refused(tmp_path: Path) -> None:
     frames = [np.zeros((40, 40, 3), np.uint8), np.zeros((40, 42, 3), np.uint8)]
-    with pytest.raises(UserError, match="change their size"):
+    with pytest.raises(UserError, match="Frames differ in size"):
         encode(tmp_path / "film.mp4", frames, 10, [])
 
 
-def test_what_ffmpeg_says_is_one_line(tmp_path: Path) -> None:
+def test_encode_ffmpeg_error_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         encode(tmp_path / "none" / "film.mp4", [np.zeros((40, 40, 3), np.uint8)], 10, [])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["Task-v0 · step 1,000", "a name that does not fit " * 3])
+def test_add_caption_puts_text_into_a_bar_below_the_frame(text: str) -> None:
+    frame = np.full((240, 320, 3), 77, np.uint8)
+    captioned = add_caption(frame, text)
+    height, width, _ = captioned.shape
+    assert width == 320
+    assert 240 < height <= 260
+    assert (captioned[:240] == frame).all()
+    bar = captioned[240:]
+    assert bar.max() > 150, "no text"
+    assert (bar[:, -3:] == bar[0, 0]).all(), "the text touches the edge"
+
+
+@pytest.mark.parametrize(("caption", "heights"), [(True, {257}), (False, {240})])
+def test_film_caption_can_be_turned_off(
+    caption: bool, heights: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = environment(np.zeros((240, 320, 3), np.uint8))
+    task.env.unwrapped, task.env.metadata = task.env, {"render_fps": 10}
+    task.reset, task.close = lambda seed: np.zeros(1), lambda: None
+    task.step = lambda action: (action, 1.0, False, False)
+    acting: Any = SimpleNamespace(
+        act=lambda state: state,
+        check_fits=lambda task: None,
+        step=5000,
+        task_to_play=lambda *rest: SimpleNamespace(id="Some-v0", action_repeat=1),
+    )
+    written: list[Any] = []
+    monkeypatch.setattr(video, "make_renderable", lambda config: task)
+    monkeypatch.setattr(video, "encode", lambda path, frames, *rest: written.extend(frames))
+    video.film(acting, tmp_path / "film", seconds=1, caption=caption)
+    assert len(written) == 2 * 10
+    assert {len(frame) for frame in written} == heights
+
+
+def test_play_yields_return_so_far() -> None:
+    rewards = iter([1.0, 2.0, 4.0])
+    acting: Any = SimpleNamespace(act=lambda state: state)
+    task = environment(np.zeros((240, 240, 3), np.uint8))
+    task.reset = lambda seed: np.zeros(1)
+    task.step = lambda action: (action, reward := next(rewards), reward == 4.0, False)
+    assert [earned for _, earned in play(acting, task, seed=0, limit=9)] == [0.0, 1.0, 3.0, 7.0]

@@ -1,4 +1,4 @@
-"""Intervals keep their promise, also with few seeds."""
+"""Intervals contain the true value as often as stated, also with few seeds."""
 
 import numpy as np
 import pytest
@@ -19,19 +19,26 @@ from td3.report.reference import Reference
 @pytest.mark.parametrize(
     ("seeds", "known"), [(2, 12.7062), (3, 4.30265), (10, 2.26216), (31, 2.04227), (1001, 1.96234)]
 )
-def test_students_numbers_are_those_of_the_table(seeds: int, known: float) -> None:
+def test_standard_errors_match_published_table(seeds: int, known: float) -> None:
     assert standard_errors(0.95, seeds) == pytest.approx(known, rel=1e-5)
 
 
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("seeds", [2, 2.5, 7, 40, 2000])
+def test_standard_errors_match_scipy(confidence: float, seeds: float) -> None:
+    students = pytest.importorskip("scipy.stats").t.ppf((1 + confidence) / 2, seeds - 1)
+    assert standard_errors(confidence, seeds) == pytest.approx(students, rel=1e-8)
+
+
 @pytest.mark.parametrize("seeds", [2, 3, 10])
-def test_the_true_mean_lies_inside_as_often_as_promised(seeds: int) -> None:
+def test_mean_interval_covers_true_mean_at_stated_rate(seeds: int) -> None:
     drawn = np.random.default_rng(0).normal(5.0, 2.0, (seeds, 20_000))
     low, high = mean_interval(drawn)
     assert ((low < 5.0) & (high > 5.0)).mean() == pytest.approx(0.95, abs=0.006)
 
 
 @pytest.mark.parametrize(("count", "others"), [(5, 5), (100, 10), (100, 100)])
-def test_the_next_mean_lies_inside_as_often_as_promised(count: int, others: int) -> None:
+def test_next_mean_interval_covers_next_mean_at_stated_rate(count: int, others: int) -> None:
     stream, inside = np.random.default_rng(count + others), []
     for _ in range(4000):
         known, more = stream.normal(3, 2, count), stream.normal(3, 2, others)
@@ -40,7 +47,7 @@ def test_the_next_mean_lies_inside_as_often_as_promised(count: int, others: int)
     assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
 
 
-def test_times_are_treated_alike_and_one_seed_has_none() -> None:
+def test_mean_interval_of_columns_is_independent_and_needs_a_seed() -> None:
     column = np.arange(6.0)
     low, high = mean_interval(np.stack([column, column], axis=1))
     assert low[0] == low[1] < column.mean() < high[0] == high[1]
@@ -50,7 +57,7 @@ def test_times_are_treated_alike_and_one_seed_has_none() -> None:
         mean_interval([])
 
 
-def test_the_interquartile_mean_leaves_out_half() -> None:
+def test_interquartile_mean_ignores_outer_quarters() -> None:
     assert interquartile_mean([100.0, 2.0, 3.0, -50.0]) == 2.5
     assert interquartile_mean([7.0]) == 7.0
     assert interquartile_mean([0.0, 1.0, 5.0]) == pytest.approx((0.0 / 12 + 1 / 3 + 5 / 12) * 2)
@@ -58,8 +65,8 @@ def test_the_interquartile_mean_leaves_out_half() -> None:
     assert interquartile_mean(many) == pytest.approx(float(np.median(many)), abs=0.05)
 
 
-def test_each_group_is_resampled_by_itself() -> None:
-    """Groups far apart do not add to the width: between them nothing is drawn."""
+def test_bootstrap_resamples_each_group_separately() -> None:
+    """The distance between groups does not widen the interval."""
     stream = np.random.default_rng(2)
     groups = [stream.normal(centre, 1.0, 40) for centre in (0.0, 1000.0)]
     low, high = bootstrap(lambda found: float(np.mean([g.mean() for g in found])), groups)
@@ -71,13 +78,13 @@ def test_each_group_is_resampled_by_itself() -> None:
     assert same == bootstrap(lambda found: float(found[0].mean()), groups)
 
 
-def test_improvement_counts_pairs() -> None:
+def test_probability_of_improvement_counts_pairs() -> None:
     assert probability_of_improvement([3.0, 4.0], [1.0, 2.0]) == 1.0
     assert probability_of_improvement([1.0, 2.0], [1.0, 2.0]) == 0.5
     assert probability_of_improvement([1.0, 2.5], [2.0]) == 0.5
 
 
-def test_what_others_published_is_as_uncertain_as_the_same_seeds_of_ours() -> None:
+def test_reference_has_the_interval_of_the_same_seeds() -> None:
     values = np.array([[1.0, 5.0], [2.0, 9.0], [4.0, 7.0]])
     steps, moments = np.array([10.0, 20.0]), (values.mean(axis=0), values.std(axis=0))
     published = Reference("Task-v0", steps, *moments, seeds=3)
@@ -86,7 +93,7 @@ def test_what_others_published_is_as_uncertain_as_the_same_seeds_of_ours() -> No
     np.testing.assert_allclose(published.deviation, values.std(axis=0, ddof=1))
     assert published.best.moments == pytest.approx(Moments.of(values[:, 1]))
     assert published.moments == pytest.approx((values.mean(), published.std.mean(), 3))
-    # Against what is certain, Welch's interval is Student's.
+    # Against a group without variance, Welch's interval equals Student's.
     known = Moments(0.0, 0.0, 3)
     found = difference_interval(Moments.of(values[:, 0]), known)
     assert found == pytest.approx((low[0], high[0]))

@@ -1,4 +1,4 @@
-"""Run folders → curves, intervals, tables, page."""
+"""Run folders become curves, tables, figures and a report."""
 
 import builtins
 import json
@@ -18,8 +18,8 @@ from td3.cli import main
 from td3.cli import plot as plot_command
 from td3.cli import report as report_command
 from td3.errors import UserError
+from td3.report import glossary, plots
 from td3.report import page as report
-from td3.report import plots
 from td3.report.curves import curves
 from td3.report.plots import plot
 from td3.report.reference import Reference
@@ -70,7 +70,7 @@ def seed_nine(values: list[float]) -> list[dict[str, Any]]:
     return [{**record, "seed": 9} for record in curve_of(values)]
 
 
-def test_a_seed_that_two_runs_hold_counts_once(tmp_path: Path) -> None:
+def test_curves_seed_in_two_runs_counts_once(tmp_path: Path) -> None:
     long = make_run(tmp_path / "long", curve_of([1.0, 2.0, 3.0]))
     copy = make_run(tmp_path / "copy", curve_of([1.0, 2.0]))
     other = make_run(tmp_path / "other", seed_nine([5.0, 6.0, 7.0]))
@@ -79,15 +79,15 @@ def test_a_seed_that_two_runs_hold_counts_once(tmp_path: Path) -> None:
     assert curve.mean.tolist() == [3.0, 4.0, 5.0]
 
 
-def test_the_curve_of_one_seed_has_no_width(tmp_path: Path) -> None:
+def test_curves_one_seed_has_no_interval(tmp_path: Path) -> None:
     run = read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0, 2.0])))
     (curve,) = curves([run])
     np.testing.assert_array_equal(curve.low, [1.0, 3.0, 2.0])
     np.testing.assert_array_equal(curve.high, curve.mean)
-    assert " to " not in report.to_markdown(report.table([run]))
+    assert report.interval_text(report.table([run])[0], "last") == "2"
 
 
-def test_mean_ends_with_the_shortest_seed(tmp_path: Path) -> None:
+def test_curves_mean_ends_with_shortest_seed(tmp_path: Path) -> None:
     long = make_run(tmp_path / "long", curve_of([1.0, 2.0, 3.0, 100.0]))
     short = make_run(tmp_path / "short", seed_nine([3.0, 4.0, 5.0]))
     (curve,) = curves(read_runs([long, short]))
@@ -98,7 +98,7 @@ def test_mean_ends_with_the_shortest_seed(tmp_path: Path) -> None:
     assert (group["kind"], group["seeds"], group["steps"], group["last"]) == ("group", 2, 15_000, 4)
 
 
-def test_other_intervals_share_their_common_steps(tmp_path: Path) -> None:
+def test_curves_different_evaluation_steps_use_common_steps(tmp_path: Path) -> None:
     often = make_run(tmp_path / "often", curve_of([1.0, 2.0, 3.0, 4.0]))
     records = [evaluation(10_000, 4.0, seed=9), evaluation(20_000, 8.0, seed=9)]
     seldom = make_run(tmp_path / "seldom", records)
@@ -107,7 +107,7 @@ def test_other_intervals_share_their_common_steps(tmp_path: Path) -> None:
     assert curve.mean.tolist() == [3.0, 6.0]
 
 
-def test_seeds_of_one_run_and_of_several_form_one_group(tmp_path: Path) -> None:
+def test_curves_group_seeds_of_several_runs(tmp_path: Path) -> None:
     both = make_run(tmp_path / "both", curve_of([1.0], 0) + curve_of([2.0], 1), seeds=2)
     single = make_run(tmp_path / "single", [evaluation(5000, 6.0, seed=7)])
     other = make_run(tmp_path / "other", curve_of([9.0]), recipe="course")
@@ -117,14 +117,14 @@ def test_seeds_of_one_run_and_of_several_form_one_group(tmp_path: Path) -> None:
     assert found[0].mean.tolist() == [3.0]
 
 
-def test_other_settings_are_another_curve(tmp_path: Path) -> None:
+def test_curves_different_settings_are_separate(tmp_path: Path) -> None:
     small = make_run(tmp_path / "small", curve_of([1.0]))
     large = make_run(tmp_path / "large", curve_of([2.0]), batch_size=512)
     found = curves(read_runs([small, large]))
     assert [curve.label for curve in found] == ["paper, batch_size 256", "paper, batch_size 512"]
 
 
-def test_a_long_label_stays_within_the_figure(
+def test_plot_long_label_stays_within_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = "a recipe with a name as long as a sentence, or two of them, one after the other, " * 3
@@ -160,7 +160,7 @@ def make_grid(folder: Path, frozen: list[dict[str, Any]] | None = None) -> Path:
 FROZEN = {"event": "frozen", "step": 7000, "agent": 3, "seed": 1}
 
 
-def test_the_settings_of_a_grid_are_curves_of_their_own(tmp_path: Path) -> None:
+def test_curves_grid_settings_are_separate(tmp_path: Path) -> None:
     (run,) = read_runs([make_grid(tmp_path / "a")])
     found = curves([run])
     assert [curve.label for curve in found] == ["paper, tau 0.1", "paper, tau 0.2"]
@@ -170,10 +170,10 @@ def test_the_settings_of_a_grid_are_curves_of_their_own(tmp_path: Path) -> None:
     rows = report.table([run])
     assert [row["kind"] for row in rows] == ["group", "seed", "seed"] * 2
     assert rows[4]["settings"] == {"agent.tau": 0.2}
-    assert "diverged" not in report.to_markdown(rows)
+    assert "diverged" not in report.results_table(rows)
 
 
-def test_a_lone_run_with_the_settings_of_a_member_joins_its_curve(tmp_path: Path) -> None:
+def test_curves_single_run_joins_grid_curve_of_same_settings(tmp_path: Path) -> None:
     alone = make_run(tmp_path / "alone", seed_nine([8.0, 9.0]))
     text = (alone / "config.toml").read_text()
     (alone / "config.toml").write_text(text.replace("[agent]", "[agent]\ntau = 0.1"))
@@ -184,15 +184,17 @@ def test_a_lone_run_with_the_settings_of_a_member_joins_its_curve(tmp_path: Path
     ]
 
 
-def test_a_frozen_member_is_marked(tmp_path: Path) -> None:
+def test_report_marks_diverged_agent(tmp_path: Path) -> None:
     (run,) = read_runs([make_grid(tmp_path / "a", [FROZEN])])
     assert run.frozen == {3: 7000}
     rows = report.table([run])
     assert [row["frozen"] for row in rows] == [None, None, None, 1, None, 7000]
-    text = report.to_markdown(rows)
-    assert "| diverged |" in text
-    assert "| at step 7,000 |" in text
-    assert "1 of 2" in text
+    groups = report.results_table([row for row in rows if row["kind"] == "group"])
+    assert "| [diverged at step](#diverged " in groups
+    assert groups.endswith("| 1 of 2 |")
+    assert report.results_table([row for row in rows if row["kind"] == "seed"]).endswith(
+        "| 7,000 |"
+    )
     assert report.summary_json([run])["runs"][0]["frozen"] == {3: 7000}
     report.write_report([run], tmp_path / "out")
     page = (tmp_path / "out/report.md").read_text()
@@ -212,13 +214,13 @@ def test_a_frozen_member_is_marked(tmp_path: Path) -> None:
         ([{"event": "frozen", "step": 1, "agent": 99}], {3: 7000}),
     ],
 )
-def test_a_resume_from_before_takes_a_freezing_back(
+def test_read_run_resume_from_earlier_step_undoes_divergence(
     later: list[dict[str, Any]], frozen: dict[int, int], tmp_path: Path
 ) -> None:
     assert read_run(make_grid(tmp_path / "a", [FROZEN, *later])).frozen == frozen
 
 
-def test_a_damaged_grid_is_said(tmp_path: Path) -> None:
+def test_read_run_damaged_grid_is_refused(tmp_path: Path) -> None:
     folder = make_grid(tmp_path / "a")
     text = (folder / "config.toml").read_text()
     (folder / "config.toml").write_text(text.replace("[0.1, 0.2]", '["x"]'))
@@ -226,7 +228,7 @@ def test_a_damaged_grid_is_said(tmp_path: Path) -> None:
         read_run(folder)
 
 
-def test_half_written_last_line_is_ignored(tmp_path: Path) -> None:
+def test_read_run_ignores_incomplete_last_line(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", curve_of([1.0, 2.0]))
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"kind": "evaluation", "step": 150')
@@ -235,7 +237,7 @@ def test_half_written_last_line_is_ignored(tmp_path: Path) -> None:
     assert run.damaged == 0
 
 
-def test_damaged_lines_are_counted(tmp_path: Path) -> None:
+def test_read_run_counts_damaged_lines(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", curve_of([1.0]))
     good = (folder / "metrics.jsonl").read_bytes()
     bad = [b"\xff\xfe", b"[1]", b'{"kind": "train"}', b'{"kind":"evaluation","step":9,"agent":0}']
@@ -247,13 +249,13 @@ def test_damaged_lines_are_counted(tmp_path: Path) -> None:
     assert run.evaluations[0].mean_returns.tolist() == [1.0]
 
 
-def test_resume_takes_back_what_came_after(tmp_path: Path) -> None:
+def test_read_run_after_resume_drops_later_records(tmp_path: Path) -> None:
     records = [*curve_of([1.0, 2.0, 3.0]), evaluation(10_000, 20.0)]
     run = read_run(make_run(tmp_path / "a", records))
     assert run.evaluations[0].mean_returns.tolist() == [1.0, 20.0]
 
 
-def test_wall_time_leaves_pauses_out(tmp_path: Path) -> None:
+def test_wall_seconds_exclude_pauses(tmp_path: Path) -> None:
     times = [(100, "start", 0), (110, "progress", 1000)]
     times += [(4999, "warning", 500), (5000, "resume", 500)]
     times += [(5010, "progress", 1000), (5020, "progress", 2000), (5025, "stop", 2000)]
@@ -266,7 +268,7 @@ def test_wall_time_leaves_pauses_out(tmp_path: Path) -> None:
     assert report.table([run])[1]["steps_per_second"] == pytest.approx(2000 / 35)
 
 
-def test_table_statistics(tmp_path: Path) -> None:
+def test_table_has_last_best_and_interval(tmp_path: Path) -> None:
     up, down = [float(i) for i in range(12)], [float(20 - i) for i in range(12)]
     folder = make_run(tmp_path / "a", curve_of(up, 0) + curve_of(down, 1), seeds=2)
     group, first, second = report.table([read_run(folder)])
@@ -282,13 +284,15 @@ def test_table_statistics(tmp_path: Path) -> None:
     assert group["last_low"] == pytest.approx(10 - students, rel=1e-5)
     assert group["last_high"] == pytest.approx(10 + students, rel=1e-5)
     assert (group["best"], group["best_step"], group["best_std"]) == (10, 5000, 10)
-    lines = report.to_markdown([group, first, second]).splitlines()
-    assert len(lines) == 5
+    lines = report.results_table([first, second]).splitlines()
+    assert lines[2] == "| 0 | 60,000 | 11 | 6.5 | 11 | 60,000 |"
+    assert lines[3] == "| 1 | 60,000 | 9 | 13.5 | 20 | 5,000 |"
     assert len({line.count("|") for line in lines}) == 1
-    assert "**10 (-2.706 to 22.71)**" in lines[2]
+    (row,) = report.results_table([group]).splitlines()[2:]
+    assert row.split("|")[3].strip().replace("\N{NO-BREAK SPACE}", " ") == "10 (-2.706 to 22.71)"
 
 
-def test_what_was_evaluated_before_training_is_not_of_the_last_ten(tmp_path: Path) -> None:
+def test_table_last_ten_excludes_evaluation_before_training(tmp_path: Path) -> None:
     before = evaluation(0, -100.0, 0)
     run = read_run(make_run(tmp_path / "a", [before, *curve_of([1.0, 3.0])]))
     assert [row["last_ten"] for row in report.table([run])] == [2.0, 2.0]
@@ -296,7 +300,7 @@ def test_what_was_evaluated_before_training_is_not_of_the_last_ten(tmp_path: Pat
     assert [row["last_ten"] for row in report.table([alone])] == [-100.0, -100.0]
 
 
-def test_of_one_seed_no_interval_is_told(tmp_path: Path) -> None:
+def test_table_one_seed_has_no_interval(tmp_path: Path) -> None:
     run = read_run(make_run(tmp_path / "a", curve_of([1.0, 3.0], 0)))
     group = report.table([run])[0]
     assert (group["last"], group["last_low"], group["last_high"], group["last_std"]) == (
@@ -310,7 +314,7 @@ def test_of_one_seed_no_interval_is_told(tmp_path: Path) -> None:
     assert report.interval_text(group, "last") == "3"
 
 
-def test_run_without_evaluations(tmp_path: Path) -> None:
+def test_report_without_evaluations_says_so(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", [training(1000, critic_loss=None, episode_return=-5.0)])
     run = read_run(folder)
     rows = report.table([run])
@@ -323,17 +327,17 @@ def test_run_without_evaluations(tmp_path: Path) -> None:
     assert "No evaluations yet." in page.read_text()
 
 
-def test_run_that_has_only_begun(tmp_path: Path) -> None:
+def test_report_without_records_says_so(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", [])
     (folder / "metrics.jsonl").unlink()
     (folder / "events.jsonl").unlink()
     run = read_run(folder)
     assert (run.status, run.wall_seconds, list(run.evaluations)) == ("unfinished", None, [0])
     _, page = report.write_report([run], tmp_path / "out")
-    assert "nothing logged yet" in page.read_text()
+    assert "no training records yet" in page.read_text()
 
 
-def test_what_is_not_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_read_run_not_a_run_folder_is_refused(tmp_path: Path) -> None:
     make_run(tmp_path / "cheetah-paper", [])
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"does not exist.*cheetah-paper'"):
@@ -345,14 +349,14 @@ def test_what_is_not_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="at least one"):
         read_runs([])
     (tmp_path / "empty" / "config.toml").write_text("seed = 0\n")
-    with pytest.raises(UserError, match="names no environment"):
+    with pytest.raises(UserError, match="has no environment"):
         read_run(tmp_path / "empty")
 
 
 def two_environments(tmp_path: Path) -> list[RunSummary]:
     records = curve_of([1.0, 2.0, 3.0], 0) + curve_of([2.0, 2.0, 2.0], 1)
     cheetah = make_run(tmp_path / "cheetah", records, seeds=2)
-    # A dollar would start a formula, and this one would not parse.
+    # matplotlib would parse a formula after a dollar, and fail.
     hostile = make_run(tmp_path / "hostile", records, environment=HOSTILE, seeds=2)
     return read_runs([cheetah, hostile])
 
@@ -360,7 +364,7 @@ def two_environments(tmp_path: Path) -> list[RunSummary]:
 HOSTILE = '<script>alert("x")</script> | $\\frac{'
 
 
-def test_plot_writes_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plot_twice_gives_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     runs = two_environments(tmp_path)
     written = plot(runs, tmp_path / "figures" / "v1.5")
@@ -369,7 +373,7 @@ def test_plot_writes_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.Mo
     assert [path.read_bytes() for path in written] == [path.read_bytes() for path in again]
 
 
-def test_reference_matches_by_name_without_version(tmp_path: Path) -> None:
+def test_plot_reference_matches_name_without_version(tmp_path: Path) -> None:
     csv = tmp_path / "authors.csv"
     rows = [
         f"{name}-v1,{step},{step},10,10" for name in ("Ant", "HalfCheetah") for step in (0, 10_000)
@@ -390,7 +394,7 @@ def test_reference_matches_by_name_without_version(tmp_path: Path) -> None:
         plot([run], tmp_path / "no", reference=csv)
 
 
-def test_a_single_published_figure_is_a_level() -> None:
+def test_reference_single_point_becomes_level() -> None:
     level = Reference("Ant-v1", np.array([1e6]), np.array([7.0]), np.array([1.0]), 3)
     drawn = level.along(500)
     assert (drawn.steps.tolist(), drawn.mean.tolist()) == ([0, 500], [7, 7])
@@ -399,7 +403,7 @@ def test_a_single_published_figure_is_a_level() -> None:
     assert curve.along(500).steps.tolist() == [0, 400]
 
 
-def test_a_level_says_after_how_many_steps_it_was_reached(tmp_path: Path) -> None:
+def test_plot_level_names_its_steps(tmp_path: Path) -> None:
     csv = tmp_path / "published.csv"
     rows = ["HalfCheetah-v1,1000000,7,1,3", "Ant-v1,5,7,1,3"]
     csv.write_text("\n".join(["env,step,mean_return,std_return,seeds", *rows]))
@@ -412,7 +416,7 @@ def test_a_level_says_after_how_many_steps_it_was_reached(tmp_path: Path) -> Non
     assert "<!-- theirs -->" in svg.read_text()
 
 
-def test_who_stepped_the_environments_makes_no_other_curve(tmp_path: Path) -> None:
+def test_curves_exact_backends_share_a_curve(tmp_path: Path) -> None:
     found = []
     for name, seed, way in (("a", 1, "auto"), ("b", 9, "workers"), ("c", 7, "envpool")):
         records = [{**record, "seed": seed} for record in curve_of([1.0, 2.0])]
@@ -428,7 +432,7 @@ def test_who_stepped_the_environments_makes_no_other_curve(tmp_path: Path) -> No
     ]
 
 
-def test_a_seed_in_several_runs_is_said_to_count_once(tmp_path: Path, capsys: Any) -> None:
+def test_plot_reports_seed_in_several_runs(tmp_path: Path, capsys: Any) -> None:
     folders = [str(make_run(tmp_path / name, curve_of([1.0, 2.0]))) for name in "ab"]
     assert main(["plot", *folders, "--out", str(tmp_path / "both")]) == 0
     assert "A seed in several runs of equal settings counts once" in capsys.readouterr().err
@@ -436,7 +440,7 @@ def test_a_seed_in_several_runs_is_said_to_count_once(tmp_path: Path, capsys: An
     assert capsys.readouterr().err == ""
 
 
-def test_hours_need_times(tmp_path: Path) -> None:
+def test_plot_hours_without_times_is_refused(tmp_path: Path) -> None:
     times = [(0, 0), (60, 5000), (120, 10_000)]
     events = [{"time": time, "event": "progress", "step": step} for time, step in times]
     run = read_run(make_run(tmp_path / "a", curve_of([1.0, 2.0]), events))
@@ -449,18 +453,20 @@ def test_hours_need_times(tmp_path: Path) -> None:
 
 
 class Page(HTMLParser):
-    """Collects tags, checks that they close, and keeps every address."""
+    """Collects tags, ids and addresses, and checks that tags close."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.tags: list[str] = []
-        self.addresses: list[str] = []
+        self.addresses: set[str] = set()
+        self.ids: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.addresses += [value or "" for key, value in attrs if key in ("src", "href")]
+        self.addresses |= {value or "" for key, value in attrs if key in ("src", "href")}
+        self.ids += [value or "" for key, value in attrs if key == "id"]
         if tag not in ("meta", "img"):
             self.open.append(tag)
 
@@ -468,7 +474,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
+def test_report_html_contains_media_and_escapes_names(tmp_path: Path) -> None:
     runs = two_environments(tmp_path)
     for run, name in zip(runs, ("best.mp4", "best.gif"), strict=True):
         (run.folder / "videos").mkdir()
@@ -479,15 +485,39 @@ def test_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
     assert page.open == []
     assert "script" not in page.tags
     assert (page.tags.count("video"), page.tags.count("img")) == (1, 2)
-    assert all(address.startswith("data:") for address in page.addresses)
+    inner = {address for address in page.addresses if address.startswith("#")}
+    assert inner <= {f"#{own}" for own in page.ids}, "a link leads nowhere"
+    others = page.addresses - inner
+    assert all(own.startswith("data:") or glossary.GUIDE in own for own in others)
     assert "ZmlsbQ==" in page_path.read_text()
     assert "<script" not in markdown.read_text()
-    links = re.findall(r"\]\(([^)]*)\)", markdown.read_text())
+    links = re.findall(r"\]\(([^)# ]*)\)", markdown.read_text())
     assert len(links) == 3
     assert all((tmp_path / "out" / link).is_file() for link in links)
 
 
-def test_page_shows_training_and_differing_settings(tmp_path: Path) -> None:
+def test_report_explains_metrics_offline(tmp_path: Path) -> None:
+    records = [*curve_of([1.0]), training(1000, critic_loss=1.0, q=3.0, saturated=0.1)]
+    run = read_run(make_run(tmp_path / "a", records))
+    _, page = report.write_report([run], tmp_path / "out")
+    text = page.read_text()
+    for anchor, name in (("critic-loss", "critic loss"), ("best-and-last", "last ten")):
+        (found,) = re.findall(rf'<a id="{anchor}"></a><strong>[^<]*</strong> ([^<]*)<', text)
+        assert f'<a href="#{anchor}" title="{found.strip()}">{name}</a>' in text
+
+
+def test_glossary_links_to_guide_only_if_it_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glossary, "GUIDE", "README.md")
+    (first, *_) = glossary.glossary(tmp_path).splitlines()
+    (link,) = re.findall(r"\[More\.\]\((.*)#return\)", first)
+    assert (tmp_path / link).is_file()
+    monkeypatch.setattr(glossary, "GUIDE", "docs/no-such-page.md")
+    assert "[More.]" not in glossary.glossary(tmp_path)
+
+
+def test_report_shows_training_and_differing_settings(tmp_path: Path) -> None:
     losses = [training(step, critic_loss=1.0 + step, q=3.0, saturated=0.1) for step in (1000, 2000)]
     first = make_run(tmp_path / "first", curve_of([1.0]) + losses)
     second = make_run(tmp_path / "second", curve_of([2.0]) + losses, batch_size=512)
@@ -496,11 +526,13 @@ def test_page_shows_training_and_differing_settings(tmp_path: Path) -> None:
     markdown, _ = report.write_report(read_runs([first, second]), tmp_path / "out")
     text = markdown.read_text()
     assert "256 (first); 512 (second)" in text
-    assert "a warning: actions saturate" in text
+    assert "warning: actions saturate" in text
     assert (tmp_path / "out" / "plots" / "training-2.svg").is_file()
 
 
-def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_and_report_commands_write_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = make_run(tmp_path / "a", curve_of([1.0, 2.0]))
     assert plot_command.run(plot_command.Arguments((folder,))) == 0
     assert f"Wrote {folder / 'plots' / 'curves.png'}" in capsys.readouterr().out
@@ -517,7 +549,9 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         report_command.run(report_command.Arguments((folder,), out=tmp_path / "file"))
 
 
-def test_missing_matplotlib_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plot_without_matplotlib_names_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = builtins.__import__
 
     def without(name: str, *rest: Any) -> Any:
@@ -531,7 +565,7 @@ def test_missing_matplotlib_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         plot([run], tmp_path / "c")
 
 
-def test_reading_imports_neither_torch_nor_matplotlib() -> None:
+def test_report_import_loads_neither_torch_nor_matplotlib() -> None:
     script = "import sys, td3.report.page; print({'torch', 'matplotlib'} & set(sys.modules))"
     source = str(Path(report.__file__).parents[2])
     found = subprocess.run(

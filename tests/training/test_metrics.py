@@ -1,4 +1,4 @@
-"""Records: means per agent over an interval, saved and restored exactly."""
+"""Metric records: means per agent over an interval."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from td3.integrations import scalars
 from td3.training.metrics import Interval, diverged
 
 
-def test_means_are_per_agent_and_over_what_happened() -> None:
+def test_interval_means_are_per_agent_and_skip_missing() -> None:
     interval = Interval(2, torch.device("cpu"))
     interval.add_update(Diagnostics(torch.tensor([1.0, 10.0]), torch.tensor([0.0, 2.0]), None))
     interval.add_update(
@@ -34,7 +34,7 @@ def test_means_are_per_agent_and_over_what_happened() -> None:
     assert second["saturated"] == 1.0
 
 
-def test_saturated_actions_are_counted_however_often_one_looks() -> None:
+def test_interval_saturation_does_not_depend_on_folding() -> None:
     interval = Interval(2, torch.device("cpu"))
     low, high = np.zeros((2, 2)), np.array([[1.0, 0.0], [1.0, -1.0]])
     for actions in (low, high):
@@ -51,7 +51,7 @@ def test_saturated_actions_are_counted_however_often_one_looks() -> None:
         assert [record["saturated"] for record in one.records(4, [0, 1], [0, 0])] == [0.5, 1.0]
 
 
-def test_an_interval_starts_empty_after_its_records() -> None:
+def test_interval_is_empty_after_records() -> None:
     interval = Interval(1, torch.device("cpu"))
     interval.add_update(Diagnostics(torch.ones(1), torch.ones(1), torch.ones(1)))
     interval.records(1, [0], [1])
@@ -59,7 +59,7 @@ def test_an_interval_starts_empty_after_its_records() -> None:
     assert record["critic_loss"] is None
 
 
-def test_an_interval_is_restored_exactly() -> None:
+def test_interval_restore_is_exact() -> None:
     one, other = Interval(1, torch.device("cpu")), Interval(1, torch.device("cpu"))
     one.add_update(Diagnostics(torch.tensor([0.1]), torch.tensor([0.2]), None))
     one.add_episode(0, 1.5, 3)
@@ -67,13 +67,13 @@ def test_an_interval_is_restored_exactly() -> None:
     assert one.records(1, [0], [1]) == other.records(1, [0], [1])
 
 
-def test_divergence_is_named() -> None:
+def test_diverged_names_metric() -> None:
     assert diverged({"critic_loss": float("nan"), "q": 1.0}) == "critic_loss"
     assert diverged({"critic_loss": 1.0, "q": float("inf")}) == "q"
     assert diverged({"critic_loss": None, "q": 1.0}) == ""
 
 
-def test_lines_can_be_taken_back_to_a_length(tmp_path: Path) -> None:
+def test_json_lines_truncate_to_length(tmp_path: Path) -> None:
     lines = JsonLines(tmp_path / "x.jsonl")
     lines.write({"a": 1})
     length = lines.length()
@@ -85,7 +85,7 @@ def test_lines_can_be_taken_back_to_a_length(tmp_path: Path) -> None:
     assert [json.loads(line) for line in text] == [{"a": 1}, {"a": 3}]
 
 
-def test_trackers_get_numbers_by_kind_and_seed() -> None:
+def test_scalars_are_named_by_kind_settings_and_seed() -> None:
     record = {
         "kind": "evaluation",
         "step": 5,

@@ -126,7 +126,8 @@ def print_table(rows: dict[str, dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from td3.report.page import duration, interval_text
+    from td3.report.page import interval_text
+    from td3.text import duration
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("", "last ten evaluations", "best mean", "best policy, test episodes", "time"):

@@ -33,14 +33,15 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     from td3.cli.outcome import finish
     from td3.config import varied
-    from td3.launch.progress import displayed
-    from td3.launch.start import resume
+    from td3.launch.progress import open_display
     from td3.run.folder import read_config
 
     config, _ = read_config(arguments.folder)
     if arguments.steps is not None:
         config = varied(config, {"loop.steps": arguments.steps})
-    with displayed(config, quiet=arguments.quiet or arguments.json) as shown:
+    with open_display(config, quiet=arguments.quiet or arguments.json) as shown:
+        from td3.launch.start import resume  # loads PyTorch, which takes seconds
+
         code = resume(arguments.folder, arguments.steps, shown, arguments.device)
     finish(arguments.folder, code, arguments.show, arguments.quiet, arguments.json)
     return code

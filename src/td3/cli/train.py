@@ -79,10 +79,11 @@ def run(arguments: Arguments) -> int:
             "Name an environment, e.g. 'td3 train Pendulum-v1', or use '--recipe quick'."
         )
     from td3.cli.outcome import finish
-    from td3.launch.progress import displayed
-    from td3.launch.start import start
+    from td3.launch.progress import open_display
 
-    with displayed(config, quiet=arguments.quiet or arguments.json) as shown:
+    with open_display(config, quiet=arguments.quiet or arguments.json) as shown:
+        from td3.launch.start import start  # loads PyTorch, which takes seconds
+
         folder, code = start(config, arguments.run, shown)
     finish(folder, code, arguments.show, arguments.quiet, arguments.json)
     return code

@@ -41,6 +41,8 @@ class Arguments:
     environment: str = ""
     """Task to film instead of the one in the policy file, e.g. my_package:MyEnv-v0. Needed if the
     task imports a Python module: a policy file alone never makes td3 import one."""
+    caption: bool = True
+    """Show task, training step and return so far in a bar below the frame."""
     json: bool = False
     """Print the paths as JSON."""
 
@@ -69,8 +71,9 @@ def run(arguments: Arguments) -> int:
             episodes=arguments.episodes,
             seconds=arguments.seconds,
             seed=arguments.seed,
-            tell=lambda frames: status.update(f"Recording: {frames:,} frames"),
             environment=arguments.environment,
+            caption=arguments.caption,
+            on_frame=lambda frames: status.update(f"Recording: {frames:,} frames"),
         )
     if arguments.json:
         print(json.dumps({"videos": [str(path) for path in paths]}))

@@ -1,4 +1,4 @@
-"""Optional libraries, one file each. Nothing here is imported unless asked for."""
+"""Experiment trackers, one file each, imported only on request."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from td3.files import check_folder
 from td3.training.metrics import Record, Sink
 
 
-def tracker(name: str, config: Config, folder: Path) -> Sink:
-    """A sink by the name that `--track` takes."""
+def make_tracker(name: str, config: Config, folder: Path) -> Sink:
+    """The sink for a name given to `--track`."""
     check_folder(folder / name)  # each writes to a folder of its own name
     try:
         if name == "tensorboard":
@@ -22,12 +22,12 @@ def tracker(name: str, config: Config, folder: Path) -> Sink:
     except ImportError as error:
         message = f"--track {name} needs an extra: pip install 'td3[{name}]'"
         raise UserError(message) from error
-    except Exception as error:  # such as W&B without a key or a network
+    except Exception as error:  # for example W&B without a key or a network
         raise UserError(f"--track {name} could not start: {first_line(error)}.") from error
 
 
 def scalars(record: Record) -> dict[str, float]:
-    """The plottable figures of a record, named by kind, settings and seed."""
+    """The numbers of a record, named by kind, settings and seed."""
     kind, settings = record["kind"], record.get("settings", {})
     own = "".join(f"{key.partition('.')[2]}-{value}/" for key, value in settings.items())
     return {

@@ -1,4 +1,4 @@
-"""Metrics for TensorBoard: `tensorboard --logdir runs`."""
+"""Log metrics for TensorBoard: `tensorboard --logdir runs`."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from td3.training.metrics import Record
 
 
 class TensorBoard:
-    """Writes scalars below the run folder."""
+    """Writes scalars into `tensorboard/` in the run folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder / "tensorboard")
         self.writer = SummaryWriter(self.folder)
 
     def write(self, record: Record) -> None:
-        if record["kind"] == "resumed":  # steps after it are about to come again
+        if record["kind"] == "resumed":  # later steps will be repeated
             self.writer.close()
             self.writer = SummaryWriter(self.folder, purge_step=record["step"] + 1)
         elif record["kind"] in ("train", "evaluation"):

@@ -1,4 +1,4 @@
-"""Metrics for Weights & Biases. Without a network: WANDB_MODE=offline."""
+"""Log metrics to Weights & Biases. Without a network set WANDB_MODE=offline."""
 
 import secrets
 from pathlib import Path
@@ -12,10 +12,10 @@ from td3.training.metrics import Record
 
 
 class WeightsAndBiases:
-    """Logs one W&B run below the run folder."""
+    """Logs one W&B run; its files are in the run folder."""
 
     def __init__(self, config: Config, folder: Path) -> None:
-        identity = folder / "wandb-id"  # so that a resumed run goes on in the same place
+        identity = folder / "wandb-id"  # a resumed run continues the same W&B run
         if not identity.exists():
             replace_file(identity, secrets.token_hex(8).encode())
         self.run = wandb.init(
@@ -27,9 +27,9 @@ class WeightsAndBiases:
             config=to_dict(config),
             settings=wandb.Settings(silent=True, console="off", disable_git=True),
         )
-        # W&B's own count of steps cannot go back, but evaluations on a GPU are told late.
+        # W&B's own step counter cannot go back, but evaluations on a GPU arrive late.
         self.run.define_metric("*", step_metric="step")
-        # Agents report at the same step, one record each; W&B wants each step once.
+        # All agents have a record of the same step, but W&B accepts each step once.
         self.pending: dict[str, float] = {}
         self.step = 0
 

@@ -1,156 +1,196 @@
-"""What a training run shows on the terminal."""
+"""The progress display of a training run."""
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from td3.config import Config, describe_settings
 from td3.signals import STOPPING
-from td3.training.metrics import Record
+from td3.text import count, duration
+
+if TYPE_CHECKING:  # at run time it would load torch before anything is displayed
+    from td3.training.metrics import Record
 
 RANKED = 8  # settings of a grid to show while it trains
+SECONDS_BETWEEN_DRAWS = 0.25
+SECONDS_BETWEEN_LINES = 60  # in a pipe, unless an evaluation is the best so far
+FIGURES = {  # key of the training records → label, format
+    "critic_loss": ("critic loss", "{:.3g}"),
+    "q": ("mean Q", "{:.3g}"),
+    "saturated": ("saturated actions", "{:.0%}"),
+}
 
 
 @contextlib.contextmanager
-def displayed(config: Config, quiet: bool) -> Iterator["Display | None"]:
-    """The progress display of a run, unless it is to be quiet."""
-    shown = None if quiet else Display(config)
+def open_display(config: Config, quiet: bool) -> Iterator["Display | None"]:
+    """The progress display of a run, or None if it is quiet."""
+    display = None if quiet else Display(config)
     try:
-        yield shown
+        yield display
     finally:
-        if shown:
-            with contextlib.suppress(OSError, SystemExit):  # nobody looks any more
-                shown.close()
+        if display:
+            with contextlib.suppress(OSError, SystemExit):  # the terminal is gone
+                display.close()
+
+
+class Pace(ProgressColumn):
+    """Steps per second and time left."""
+
+    def render(self, task: Task) -> Text:
+        if task.fields["took"]:
+            return Text(task.fields["took"])
+        if not task.speed:
+            return Text("…")
+        left = duration(task.time_remaining or 0) + " left"
+        return Text(f"{task.speed:,.0f} steps/s · {task.fields['phase'] or left}")
 
 
 class Display:
-    """A progress bar with the figures that tell whether training goes well."""
+    """A progress bar with the most useful metrics; in a pipe, a line now and then."""
 
     def __init__(self, config: Config) -> None:
-        self.console = Console(stderr=True)
+        self.console = Console(stderr=True, highlight=False)
         self.steps, self.agents = config.loop.steps, config.agents
         self.settings = [
             describe_settings(own) for own in config.combinations for _ in range(config.seeds)
         ]
+        self.learns_from = config.loop.random_steps if config.loop.update == "step" else 0
         self.frozen: set[int] = set()
-        seeds = f" · {config.seeds} seeds" if config.seeds > 1 else f" · seed {config.seed}"
-        if config.grid:
-            seeds += f" × {len(config.combinations)} settings = {config.agents} agents"
-        self.bar = Progress(
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps · {task.fields[speed]}"),
-            console=self.console,
-        )
-        self.title = config.environment.id + seeds
-        self.task = self.bar.add_task("", total=self.steps, speed="…")
-        self.began, self.first, self.at = time.monotonic(), 0, 0
-        self.stops = False
         self.figures: dict[str, dict[int, float | None]] = {}
         self.best: dict[int, float] = {}
         self.best_step: dict[int, int] = {}
-        self.pace = Pace(config.loop.random_steps if config.loop.update == "step" else 0)
+        self.began, self.first, self.at = time.monotonic(), 0, 0
+        self.next_draw = self.next_line = 0.0
+        self.improved = self.stops = False
+        self.doing = "loading PyTorch"
+        seeds = count(config.seeds, "seed") if config.seeds > 1 else f"seed {config.seed}"
+        if config.grid:
+            seeds += f" × {len(config.combinations)} settings = {config.agents} agents"
+        self.title = f"{config.environment.id} · {seeds}"
+        self.bar = Progress(
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps ·"),
+            Pace(table_column=Column(no_wrap=True)),
+            console=self.console,
+            speed_estimate_period=60,  # an episode with its updates may take that long
+        )
+        self.task = self.bar.add_task("", total=self.steps, took="", phase="")
         self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.render)
-        # Notebooks are told line by line: rewriting a cell needs more than rich.
+        # In a notebook rich cannot rewrite a cell without further packages.
         self.redraws = self.console.is_terminal and not self.console.is_jupyter
         if self.redraws:
             self.live.start()
 
+    def phase(self, doing: str) -> None:
+        """Show what the run does before its first step."""
+        self.doing = doing
+
     def step(self, step: int) -> None:
-        """Called at every step; redraws at most a few times a second."""
-        self.at = step
-        if self.pace.tick(step):
-            text = "…"
-            if self.pace.speed:
-                left = f"{clock((self.steps - step) / self.pace.speed)} left"
-                text = f"{self.pace.speed:,.0f} steps/s"
-                text += f" · {left if step > self.pace.learns_from else 'random actions'}"
-            self.bar.update(self.task, completed=step, speed=text)
+        """Called after every step; redraws at most four times a second."""
+        before, self.at = self.at, step
+        if before <= self.learns_from < step:  # random steps are faster: forget their speed
+            self.bar.reset(self.task, completed=step)
+        if (now := time.monotonic()) < self.next_draw:
+            return
+        self.next_draw, self.doing = now + SECONDS_BETWEEN_DRAWS, ""
+        phase = "" if step > self.learns_from else "random actions"
+        self.bar.update(self.task, completed=step, phase=phase)
 
     def stopping(self) -> bool:
-        """Note that the run will stop; True where this is shown, as a line would be drawn over."""
+        """Note that the run will stop; True if the display shows it, so that no line is needed."""
         self.stops = True
         return self.redraws
 
-    def write(self, record: Record) -> None:
-        if record["kind"] == "folder":
-            self.console.print(f"Run folder: {record['message']}", soft_wrap=True, markup=False)
-            if not self.redraws:
-                self.console.print(self.title, highlight=False, markup=False)
-        elif record["kind"] == "environments":
-            self.console.print(f"{record['message']}.", soft_wrap=True, highlight=False)
-        elif record["kind"] == "remark":
-            self.console.print(f"! {record['message']}", soft_wrap=True, markup=False)
-        elif record["kind"] == "resumed":
-            self.frozen = {agent for agent, frozen in enumerate(record["frozen"]) if frozen}
-            self.best = {k: v for k, v in enumerate(record["best"]) if k not in self.frozen}
-            resting = f", {len(self.frozen)} of {self.agents} agents frozen" if self.frozen else ""
-            self.console.print(f"Continuing at step {record['step']:,}{resting}.", highlight=False)
-            self.first = self.at = record["step"]
-            self.bar.update(self.task, completed=self.at)
-        elif record["kind"] == "frozen":
-            self.freeze(record)
-        elif record["kind"] == "evaluation":
-            self.take_evaluation(record)
-        else:
-            for name in ("critic_loss", "q", "saturated", "episode_return"):
-                self.figures.setdefault(name, {})[record["agent"]] = record[name]
+    def write(self, record: "Record") -> None:
+        """Show a record of the run, or take its metrics."""
+        match record["kind"]:
+            case "folder":
+                self.print(f"Run folder: {record['message']}")
+                if not self.redraws:
+                    self.print(self.title)
+            case "environments":
+                self.print(f"{record['message']}.")
+            case "remark":
+                self.print(f"! {record['message']}")
+            case "resumed":
+                self.take_resumed(record)
+            case "frozen":
+                self.take_frozen(record)
+            case "evaluation":
+                self.take_evaluation(record)
+            case _:
+                for name in FIGURES:
+                    self.figures.setdefault(name, {})[record["agent"]] = record[name]
 
-    def freeze(self, record: Record) -> None:
-        """Say who diverged, and leave it out of the figures."""
-        self.console.print(
+    def print(self, line: str) -> None:
+        """Print a line as it is: rich neither breaks nor formats it."""
+        self.console.print(line, soft_wrap=True, markup=False)
+
+    def take_resumed(self, record: "Record") -> None:
+        self.frozen = {agent for agent, frozen in enumerate(record["frozen"]) if frozen}
+        self.best = {k: v for k, v in enumerate(record["best"]) if k not in self.frozen}
+        self.best_step = record["best_steps"]
+        resting = f", {len(self.frozen)} of {self.agents} agents frozen" if self.frozen else ""
+        self.print(f"Continuing at step {record['step']:,}{resting}.")
+        self.first = self.at = record["step"]
+        self.bar.reset(self.task, completed=self.at)
+
+    def take_frozen(self, record: "Record") -> None:
+        """Report an agent that diverged, and leave it out of the metrics."""
+        self.print(
             f"! Agent {record['agent']} ({record['name']}) diverged at step "
             f"{record['step']:,}: {record['message']}. It is frozen, its best policy is kept, "
-            "and the others go on.",
-            soft_wrap=True,
-            markup=False,
-            highlight=False,
+            "and the others go on."
         )
         self.frozen.add(record["agent"])
+        self.best.pop(record["agent"], None)
         for values in self.figures.values():
             values.pop(record["agent"], None)
-        self.best.pop(record["agent"], None)
 
-    def take_evaluation(self, record: Record) -> None:
-        agent = record["agent"]
-        if agent in self.frozen:  # an evaluation that was under way when it diverged
+    def take_evaluation(self, record: "Record") -> None:
+        agent, now = record["agent"], time.monotonic()
+        if agent in self.frozen:  # it diverged during this evaluation
             return
         self.figures.setdefault("evaluation", {})[agent] = record["mean_return"]
         if record["best"]:
             self.best[agent], self.best_step[agent] = record["mean_return"], record["step"]
-        if not self.redraws and agent == max(set(range(self.agents)) - self.frozen):
+            self.improved = True
+        if self.redraws or agent < max(set(range(self.agents)) - self.frozen):
+            return
+        if self.improved or now >= self.next_line or record["step"] >= self.steps:
             line = f"step {record['step']:>9,}  {self.summary()}"
-            line += "".join(f" · best setting {own}" for own in self.ranking()[:1])
-            self.console.print(line, highlight=False, soft_wrap=True, markup=False)
-
-    def mean(self, name: str) -> float | None:
-        values = [v for v in self.figures.get(name, {}).values() if v is not None]
-        return sum(values) / len(values) if values else None
+            self.print(line + "".join(f" · best setting {own}" for own in self.ranking()[:1]))
+            self.improved, self.next_line = False, now + SECONDS_BETWEEN_LINES
 
     def summary(self) -> str:
-        """One line of figures, averaged over the agents."""
-        parts = []
-        if (value := self.mean("evaluation")) is not None:
-            best = sum(self.best.values()) / max(len(self.best), 1)
-            where = ""
-            if self.agents == 1 and self.best_step:
-                where = f" at {next(iter(self.best_step.values())):,}"
-            whose = "best" if self.agents == 1 else "mean of the agents' best"
-            parts.append(f"evaluation {value:,.1f} ({whose} {best:,.1f}{where})")
-        for name, label, style in (
-            ("critic_loss", "critic loss", "{:.3g}"),
-            ("q", "mean Q", "{:.3g}"),
-            ("saturated", "saturated actions", "{:.0%}"),
-        ):
-            if (value := self.mean(name)) is not None:
-                parts.append(f"{label} {style.format(value)}")
-        return " · ".join(parts) or "starting"
+        """One line of metrics, averaged over the agents."""
+        means = {
+            name: sum(found) / len(found)
+            for name, values in self.figures.items()
+            if (found := [value for value in values.values() if value is not None])
+        }
+        parts = [
+            f"{label} {style.format(means[name])}"
+            for name, (label, style) in FIGURES.items()
+            if name in means
+        ]
+        if "evaluation" in means:
+            text = "best" if self.agents == 1 else "mean of the agents' best"
+            text += f" {sum(self.best.values()) / max(len(self.best), 1):,.1f}"
+            if self.agents == 1 and 0 in self.best_step:
+                text += f" at {self.best_step[0]:,}"
+            parts.insert(0, f"evaluation {means['evaluation']:,.1f} ({text})")
+        return " · ".join(parts)
 
     def ranking(self) -> list[str]:
         """The settings of a grid, best evaluation first, over the seeds that still train."""
@@ -162,46 +202,35 @@ class Display:
         return [f"{own}: {mean:,.1f}" for mean, own in ranked]
 
     def render(self) -> Any:
-        lines = [self.summary(), *self.ranking()[:RANKED], *([STOPPING] if self.stops else ())]
-        return Group(Text(self.title, "bold"), self.bar, Text("\n".join(lines), "dim"))
+        doing = f"{self.doing} …" if self.doing else ""
+        lines = [
+            doing,
+            self.summary().replace(" · ", "\n", 1),
+            *self.ranking()[:RANKED],
+            STOPPING if self.stops else "",
+        ]
+        text = Text("\n".join(filter(None, lines)), "dim")
+        return Group(Text(self.title, "bold"), self.bar, text)
 
     def close(self) -> None:
         if self.live.is_started:
-            if self.at == self.first:  # refused before it began: nothing to look back at
+            if self.at == self.first:  # refused before the first step
                 self.live.transient = True
             else:
                 since = f" from step {self.first:,}" if self.first else ""
-                took = f"took {clock(time.monotonic() - self.began)}{since}"
-                self.bar.update(self.task, completed=self.at, speed=took)
-            self.stops = False
+                took = f"took {duration(time.monotonic() - self.began)}{since}"
+                self.bar.update(self.task, completed=self.at, took=took)
+            self.stops, self.doing = False, ""
             self.live.refresh()
             self.live.stop()
 
 
-class Pace:
-    """Steps per second over the last minute: an episode with its updates may take that long.
-    Steps before learning are faster, and do not count once it has begun."""
-
-    def __init__(self, learns_from: int) -> None:
-        self.learns_from, self.speed = learns_from, 0.0
-        self.marks: list[tuple[float, int]] = []
-        self.next = 0.0
-
-    def tick(self, step: int) -> bool:
-        now = time.monotonic()
-        if now < self.next:
-            return False
-        self.next = now + 0.25
-        if self.marks and self.marks[0][1] < self.learns_from <= step:
-            self.marks, self.speed = [], 0.0
-        self.marks = [*self.marks[-240:], (now, step)]
-        (first_time, first_step), (last_time, last_step) = self.marks[0], self.marks[-1]
-        if last_time > first_time + 2:
-            self.speed = (last_step - first_step) / (last_time - first_time)
-        return True
-
-
-def clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(min(seconds, 360_000)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+def best_steps(metrics: Path) -> dict[int, int]:
+    """Agent → step of its best evaluation, from the metrics file of a run."""
+    found = {}
+    for line in metrics.read_bytes().splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            record = json.loads(line)
+            if record["kind"] == "evaluation" and record["best"]:
+                found[int(record["agent"])] = int(record["step"])
+    return found

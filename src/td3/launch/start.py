@@ -19,8 +19,8 @@ from td3.environments.simulators import resolve_version
 from td3.environments.task import Task
 from td3.errors import Diverged, RunBusy, RunStopped, UserError
 from td3.files import CURVES, check_file, remove
-from td3.integrations import tracker
-from td3.launch.progress import Display, displayed
+from td3.integrations import make_tracker
+from td3.launch.progress import Display, best_steps, open_display
 from td3.layout import has_images
 from td3.run import checkpoint
 from td3.run import folder as runs
@@ -56,7 +56,7 @@ def train(
             )
         settings["environment"] = dict(named)
     config = from_dict(nested(settings), default=load_recipe(recipe))
-    with displayed(config, quiet) as shown:
+    with open_display(config, quiet) as shown:
         folder, code = start(config, Path(run) if run else None, shown)
     if code:
         # Whoever called may be in a loop over runs.
@@ -82,10 +82,12 @@ def start(
     config: Config, folder: Path | None = None, display: Display | None = None
 ) -> tuple[Path, int]:
     """Begin a run; returns its folder and an exit code (130 after Ctrl-C)."""
+    show_phase(display, "making the environment")
     config = dataclasses.replace(check(config), device=str(pick_device(config.device)))
     full = dataclasses.replace(config.environment, id=resolve_version(config.environment.id))
     config = dataclasses.replace(config, environment=full)
     task = refuse_early(config)
+    show_phase(display, "measuring the best number of threads")
     config = with_threads(config, task)
     own = folder is None or not folder.exists()
     folder = runs.create(config, folder)
@@ -118,17 +120,21 @@ def resume(
         raise UserError(f"{folder} holds results of a run, not the run; it cannot be continued.")
     if steps is not None:
         config = dataclasses.replace(config, loop=dataclasses.replace(config.loop, steps=steps))
+    show_phase(display, "making the environment")
     device = str(pick_device(device or config.device))
     config = check(dataclasses.replace(config, device=device))
     task = refuse_early(config)
+    show_phase(display, "measuring the best number of threads")
     config = with_threads(config, task)
     check_disk(config, task.state_dim, task.action_dim, task.layout, folder)
     with prepared(config, folder, display) as training:
+        show_phase(display, "loading the checkpoint")
         remarks = training.restore()
         runs.rewrite(folder, config, origin)
         remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
         facts = {"best": training.best, "frozen": training.population.frozen.tolist()}
-        tell(training, {"kind": "resumed", "step": training.step, **facts})
+        found = best_steps(training.run.metrics)
+        tell(training, {"kind": "resumed", "step": training.step, "best_steps": found, **facts})
         for remark in remarks:
             training.run.event("warning", step=training.step, message=remark)
             tell(training, {"kind": "remark", "message": remark})
@@ -184,8 +190,9 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
             tell(training, {"kind": "remark", "message": message})
 
         for name in config.track:
-            sinks.append(Guarded(name, tracker(name, config, folder), report))
+            sinks.append(Guarded(name, make_tracker(name, config, folder), report))
             stack.callback(sinks[-1].close)
+        show_phase(display, "making networks, replay buffer and environments")
         training = Training(config, folder, sinks)
         stack.callback(training.close)
         if display:
@@ -199,6 +206,12 @@ def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[
         if remark := training.environments.warning:
             tell(training, {"kind": "remark", "message": remark})
         yield training
+
+
+def show_phase(display: Display | None, doing: str) -> None:
+    """Show what happens before the first step, if there is a display."""
+    if display:
+        display.phase(doing)
 
 
 def tell(training: Training, record: Record) -> None:
@@ -218,6 +231,7 @@ def execute(training: Training, event: str, display: Display | None = None) -> i
         remark = f"All {steps:,} steps are random (loop.random_steps): the policy never acts."
         training.run.event("warning", step=training.step, message=remark)
         tell(training, {"kind": "remark", "message": remark})
+    show_phase(display, "" if training.step else "evaluating the untrained policy")
     try:
         with StopRequest(display.stopping if display else lambda: False) as stop:
             training.loop(stop)

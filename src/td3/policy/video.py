@@ -1,4 +1,4 @@
-"""Film a trained policy: mp4 for watching, GIF for a README."""
+"""Film a trained policy as mp4 (for watching) and GIF (for a README)."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +18,7 @@ from td3.policy.policy import Policy
 
 Frame = NDArray[np.uint8]
 SMALLEST_HEIGHT = 240
+NEEDS_EXTRA = "Videos need an extra: pip install 'td3[video]'"
 GIF_FPS, GIF_WIDTH, GIF_SECONDS, GIF_COLORS = 20, 320, 10, 128
 
 
@@ -28,33 +29,44 @@ def film(
     episodes: int = 1,
     seconds: float = 30.0,
     seed: int = 1_000_000,
-    tell: Callable[[int], None] = lambda frames: None,
     environment: str = "",
+    caption: bool = True,
+    on_frame: Callable[[int], None] = lambda frames: None,
 ) -> list[Path]:
-    """Play a policy and write `out.mp4` and `out.gif`.
+    """Play a policy and write `out`.mp4 and `out`.gif.
 
-    Several episodes are filmed one after the other; each for at most `seconds`. `tell` hears how
-    many frames there are. `environment` is the id of the task, as in `Policy.evaluate`.
+    Args:
+        policy: The policy to film.
+        out: Files to write, without the ending.
+        episodes: Number of episodes, filmed one after the other.
+        seconds: Maximum length of each episode.
+        seed: Seed of the episodes.
+        environment: Id of the task, as in `Policy.evaluate`; by default the policy's own.
+        caption: Whether a bar below the frame shows task, training step and return so far.
+        on_frame: Called after each frame with the number of frames so far.
     """
     if out.suffix in (".mp4", ".gif"):
         out = out.with_suffix("")
     mp4, gif = (out.with_name(out.name + ending) for ending in (".mp4", ".gif"))
     check_output(mp4)
     check_output(gif)
+    find_ffmpeg()  # fail now rather than after the last episode
     config = policy.task_to_play(environment, 'film(policy, out, environment="{task}")')
-    simulator = rendering(config)
+    simulator = make_renderable(config)
     fps = frames_per_second(simulator, config.action_repeat)
+    step = "" if policy.step is None else f" · step {policy.step:,}"
     frames: list[Frame] = []
     try:
         policy.check_fits(simulator.task)
         track_with_camera(simulator.env)
         simulator.reset(seed=seed)
-        render(simulator)  # whether there will be pictures, before anything is written
+        render(simulator)  # fail before anything is written
         make_writable(out.parent)
         for episode_seed in episode_seeds(seed, episodes):
-            for frame in play(policy, simulator, episode_seed, limit=int(seconds * fps)):
-                frames.append(frame)
-                tell(len(frames))
+            for frame, earned in play(policy, simulator, episode_seed, limit=int(seconds * fps)):
+                text = f"{config.id}{step} · return {earned:,.1f}"
+                frames.append(add_caption(frame, text) if caption else frame)
+                on_frame(len(frames))
     finally:
         simulator.close()
     write_mp4(mp4, frames, fps)
@@ -62,46 +74,66 @@ def film(
     return [mp4, gif]
 
 
-def rendering(config: EnvironmentConfig) -> Environment:
-    """The environment, drawing pictures."""
+def make_renderable(config: EnvironmentConfig) -> Environment:
+    """An environment that renders frames."""
     try:
         return Environment(config, render_mode="rgb_array")
     except UserError as error:
         if "unexpected keyword argument 'render_mode'" in str(error):
-            raise UserError(f"{config.id} offers no rgb_array pictures to film.") from error
+            raise UserError(f"{config.id} cannot render rgb_array frames.") from error
         raise
 
 
-def play(policy: Policy, environment: Environment, seed: int, limit: int) -> Iterator[Frame]:
-    """One noise-free episode, frame by frame."""
-    state = environment.reset(seed=seed)
-    yield render(environment)
+def play(
+    policy: Policy, environment: Environment, seed: int, limit: int
+) -> Iterator[tuple[Frame, float]]:
+    """Play one noise-free episode; yield each frame with the return so far."""
+    state, earned = environment.reset(seed=seed), 0.0
+    yield render(environment), earned
     for _ in range(limit - 1):
-        state, _, terminated, truncated = environment.step(policy.act(state))
-        yield render(environment)
+        state, reward, terminated, truncated = environment.step(policy.act(state))
+        earned += reward
+        yield render(environment), earned
         if terminated or truncated:
             return
 
 
+def add_caption(frame: Frame, text: str) -> Frame:
+    """The frame with a line of text in a bar below it."""
+    try:
+        from PIL import Image, ImageDraw, ImageFont
+    except ImportError as error:
+        raise UserError(NEEDS_EXTRA) from error
+    width = frame.shape[1]
+    height = max(16, width // 18)
+    size = 0.7 * height
+    length = ImageFont.load_default(size).getlength(text)
+    font = ImageFont.load_default(min(size, size * (width - height) / length))  # long ids shrink
+    bar = Image.new("RGB", (width, height), "#222222")
+    ImageDraw.Draw(bar).text((height / 2, height / 2), text, "white", font, anchor="lm")
+    return np.vstack([frame, np.asarray(bar)])
+
+
 def render(environment: Environment) -> Frame:
+    """The current frame as RGB, enlarged if it is as small as a network's input."""
     try:
         frame: Any = environment.env.render()
     except Exception as error:
         reason = first_line(error)
         raise UserError(f"{environment.task.id} cannot be rendered here: {reason}.") from error
-    if isinstance(frame, np.ndarray) and frame.ndim == 2:  # grey
+    if isinstance(frame, np.ndarray) and frame.ndim == 2:  # greyscale
         frame = frame[..., None]
     if isinstance(frame, np.ndarray) and frame.shape[2:] == (1,):
         frame = frame.repeat(3, axis=2)
     if not isinstance(frame, np.ndarray) or frame.shape[2:] not in ((3,), (4,)) or not frame.size:
-        raise UserError(f"{environment.task.id} gives no picture when rendered as rgb_array.")
-    factor = -(-SMALLEST_HEIGHT // len(frame))  # what a network sees is small for us
+        raise UserError(f"{environment.task.id} does not render an image as rgb_array.")
+    factor = -(-SMALLEST_HEIGHT // len(frame))
     larger = frame[..., :3].repeat(factor, axis=0).repeat(factor, axis=1)
     return np.ascontiguousarray(larger, dtype=np.uint8)
 
 
 def frames_per_second(environment: Environment, action_repeat: int) -> int:
-    """Real time, as far as the simulator tells: from its time step, else from its metadata."""
+    """The frame rate of real time, from the simulator's time step or else from its metadata."""
     dt = getattr(environment.env.unwrapped, "dt", None)
     steps = environment.env.metadata.get("render_fps") or 30
     if isinstance(dt, float) and 0.005 < dt < 1:
@@ -109,23 +141,24 @@ def frames_per_second(environment: Environment, action_repeat: int) -> int:
     return max(1, round(steps / action_repeat))
 
 
-def ffmpeg() -> str:
+def find_ffmpeg() -> str:
+    """The path of the ffmpeg program that imageio installs."""
     try:
         import imageio_ffmpeg
     except ImportError as error:
-        raise UserError("Videos need an extra: pip install 'td3[video]'") from error
+        raise UserError(NEEDS_EXTRA) from error
     return str(imageio_ffmpeg.get_ffmpeg_exe())
 
 
 def write_mp4(path: Path, frames: Sequence[Frame], fps: int) -> None:
-    """h264 with even sides and 4:2:0 colours: plays in every browser."""
+    """Write h264 with even sides and 4:2:0 colours, which every browser plays."""
     even = "pad=ceil(iw/2)*2:ceil(ih/2)*2"
     options = ["-vf", even, "-c:v", "libx264", "-crf", "23", "-pix_fmt", "yuv420p"]
     encode(path, frames, fps, [*options, "-movflags", "+faststart"])
 
 
 def write_gif(path: Path, frames: Sequence[Frame], fps: int) -> None:
-    """Small, with a palette of its own, at most GIF_SECONDS long."""
+    """Write a small GIF of at most GIF_SECONDS, with its own palette."""
     rate = min(fps, GIF_FPS)
     width = min(frames[0].shape[1], GIF_WIDTH)
     filters = (
@@ -137,15 +170,15 @@ def write_gif(path: Path, frames: Sequence[Frame], fps: int) -> None:
 
 
 def encode(path: Path, frames: Sequence[Frame], fps: int, options: list[str]) -> None:
-    """Pipe raw frames through the ffmpeg that imageio brings along."""
+    """Pipe raw frames through ffmpeg."""
     height, width, _ = frames[0].shape
     if any(frame.shape != frames[0].shape for frame in frames):
-        raise UserError("The pictures change their size, which a film cannot.")
+        raise UserError("Frames differ in size; a video needs frames of one size.")
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps)]
-    command = [ffmpeg(), "-y", "-loglevel", "error", *source, "-i", "-", *options, str(path)]
+    command = [find_ffmpeg(), "-y", "-loglevel", "error", *source, "-i", "-", *options, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         _, problem = process.communicate(b"".join(frame.tobytes() for frame in frames))
     if process.returncode:
-        reason = problem.decode(errors="replace").strip().splitlines() or ["it says not why"]
+        reason = problem.decode(errors="replace").strip().splitlines() or ["no error message"]
         raise UserError(f"ffmpeg could not write {path}: {reason[-1]}.")

@@ -1,4 +1,4 @@
-"""Learning curves: seeds grouped by their settings, means and intervals over each group."""
+"""Learning curves: seeds grouped by settings, with mean and interval of each group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from td3.report.summary import Floats, RunSummary, Steps
 
 XAxis = Literal["steps", "hours"]
 
-# Settings in which runs may differ and still be one experiment.
+# Runs of one experiment may differ in these settings.
 NOT_LEARNING = {
     "loop.steps",
     "loop.log_every",
@@ -23,12 +23,12 @@ NOT_LEARNING = {
     "environment.patience",
 }
 SAME_NUMBERS = ("auto", "own", "workers")  # of environment.vectorization
-LAST = 10  # evaluations, whose mean stands for what was learnt
+LAST = 10  # evaluations that are averaged for the final result
 
 
 @dataclass(frozen=True, eq=False)
 class SeedLine:
-    """The evaluations of one seed of one run; empty if there are none yet."""
+    """The evaluations of one seed of one run; possibly none."""
 
     run: RunSummary
     agent: int
@@ -38,11 +38,11 @@ class SeedLine:
 
     @property
     def frozen(self) -> int | None:
-        """At which step it diverged, if it did."""
+        """The step at which it diverged, or None."""
         return self.run.frozen.get(self.agent)
 
     def x(self, axis: XAxis) -> Floats:
-        """Where the evaluations stand on the x axis."""
+        """The evaluations' places on the x axis."""
         if axis == "hours":
             return self.run.seconds_at(self.steps) / 3600
         return self.steps.astype(np.float64)
@@ -50,20 +50,20 @@ class SeedLine:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The mean over the seeds of a group, at the steps at which every seed was evaluated."""
+    """The mean over the seeds of a group, at the steps where every seed was evaluated."""
 
     environment: str
     label: str
     lines: tuple[SeedLine, ...]
     steps: Steps
     values: Floats
-    """Returns, seeds × steps; only seeds with an evaluation."""
+    """Returns, seeds × steps; only seeds that were evaluated."""
     mean: Floats
     low: Floats
     high: Floats
 
     def x(self, axis: XAxis) -> Floats:
-        """Where the mean stands on the x axis; against hours, at the mean time of its seeds."""
+        """The mean's places on the x axis; for hours, the mean time of its seeds."""
         if axis == "steps":
             return self.steps.astype(np.float64)
         seen = [line for line in self.lines if len(line.steps)]
@@ -74,8 +74,8 @@ class Curve:
 def align(lines: Sequence[tuple[Steps, Floats]]) -> tuple[Steps, Floats]:
     """Steps that all lines share, and the values there (lines × steps).
 
-    A shorter line ends the shared part, so the tail is never the mean of the longer ones alone,
-    and no value is interpolated.
+    The result ends with the shortest line, so that the tail is not a mean of fewer lines. Nothing
+    is interpolated.
     """
     if not lines:
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
@@ -85,10 +85,10 @@ def align(lines: Sequence[tuple[Steps, Floats]]) -> tuple[Steps, Floats]:
 
 
 def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
-    """For each agent of each run its recipe, with the settings in which those of it differ.
+    """For each agent of each run: its recipe and the settings that differ within that recipe.
 
-    Agents with other hyper-parameters are other experiments: pooling them would make a mean of
-    nothing. The number of steps is no such setting: see `curves` for runs of different length.
+    Agents with different hyper-parameters belong to different curves. The number of steps does not
+    count; see `curves` for runs of different length.
     """
     settings = [[_learning(run.settings | own) for own in run.own.values()] for run in runs]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -105,13 +105,13 @@ def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
 
 
 def _learning(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with one name for all who step environments to the same numbers."""
+    """The settings, with one name for all backends that give the same numbers."""
     way = settings.get("environment.vectorization", "auto")
     return {**settings, "environment.vectorization": "auto" if way in SAME_NUMBERS else way}
 
 
 def _differing(peers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings that matter to learning and are not the same everywhere."""
+    """The settings that affect learning and differ between agents."""
     return sorted(
         key
         for key in set().union(*peers) - NOT_LEARNING
@@ -123,11 +123,9 @@ def _differing(peers: Sequence[Mapping[str, Any]]) -> list[str]:
 def curves(runs: Sequence[RunSummary]) -> list[Curve]:
     """One curve per environment and label; each seed is one line of its group.
 
-    A seed that several runs of a group hold counts once, by the run that took it furthest: copies
-    would make an interval narrower than it is.
-
-    Mean and interval end where the shortest seed ends (see `align`); the longer seeds go on as
-    their own lines. Seeds without any evaluation are in `lines` but do not count.
+    A seed that occurs in several runs counts once, from the run with most evaluations: copies would
+    make the interval too narrow. Mean and interval end with the shortest seed (see `align`).
+    Seeds without evaluations are in `lines` but do not count.
     """
     groups: dict[tuple[str, str], dict[int, SeedLine]] = {}
     for run, names in zip(runs, labels(runs), strict=True):
@@ -144,7 +142,7 @@ def curves(runs: Sequence[RunSummary]) -> list[Curve]:
 
 
 def last_steps(steps: Steps) -> Steps:
-    """Of the last ten evaluations; that before training is one only where it is alone."""
+    """The steps of the last ten evaluations, without the one before training unless it is alone."""
     trained = steps[steps > 0]
     return (trained if len(trained) else steps)[-LAST:]
 

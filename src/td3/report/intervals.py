@@ -1,6 +1,7 @@
-"""How far results over a few seeds can be trusted: means, interquartile means, comparisons."""
+"""Confidence intervals for results over a few seeds."""
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -12,10 +13,10 @@ RESAMPLES = 2000
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[Floats, Floats]:
-    """Student's interval (low, high) for the mean over the first axis, the seeds.
+    """Student's t interval (low, high) for the mean over the first axis, the seeds.
 
-    `values` is seeds × times (or seeds alone). It keeps its promise with few seeds too, where
-    resampling them would be too sure. One seed says nothing about others: both ends are its value.
+    `values` is seeds × times, or seeds alone. With few seeds a bootstrap interval would be too
+    narrow. For one seed both ends are its value.
     """
     array = np.asarray(values, dtype=np.float64)
     seeds = len(array)
@@ -28,7 +29,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[Floats, 
 
 
 def over_seeds(name: str, values: ArrayLike) -> dict[str, float | None]:
-    """The mean by this name, its 95 % interval, and the spread; one seed says nothing of those."""
+    """Mean, 95 % interval and population standard deviation; the last two are None for one seed."""
     array = np.asarray(values, dtype=np.float64)
     low = high = std = None
     if len(array) > 1:
@@ -39,21 +40,28 @@ def over_seeds(name: str, values: ArrayLike) -> dict[str, float | None]:
 
 @functools.cache
 def standard_errors(confidence: float, seeds: float) -> float:
-    """How many standard errors to either side of a mean over so many seeds are needed."""
-    # With t = √freedom · tan(angle), Student's density becomes cos(angle) ** (freedom - 1).
-    freedom, angles = seeds - 1, np.linspace(0, np.pi / 2, 200_001)
-    density = np.cos(angles) ** (freedom - 1)
-    within = np.cumsum(density[1:] + density[:-1])
-    angle = np.interp(confidence, within / within[-1], angles[1:])
-    return float(freedom**0.5 * np.tan(angle))
+    """Half the width of Student's interval for a mean over seeds, in standard errors.
+
+    This is scipy.stats.t.ppf((1 + confidence) / 2, seeds - 1); scipy is not a requirement of td3.
+    """
+    # With t = √freedom · tan(angle), Student's density becomes cos(angle) ** (freedom - 1). Its
+    # integral from 0 is concave, so Newton's method from 0 converges without overshooting.
+    power = seeds - 2
+    whole = math.exp(math.lgamma((power + 1) / 2) - math.lgamma(power / 2 + 1)) * math.pi**0.5 / 2
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    angle = 0.0
+    for _ in range(30):
+        inside = angle / 2 * float(weights @ np.cos(angle / 2 * (nodes + 1)) ** power)
+        angle += (confidence * whole - inside) / math.cos(angle) ** power
+    return float((seeds - 1) ** 0.5 * math.tan(angle))
 
 
 class Moments(NamedTuple):
-    """What is known of a group of seeds."""
+    """Mean and spread of a group of seeds."""
 
     mean: float
     std: float
-    """Divided by their number, as is usually published."""
+    """Population standard deviation (ddof = 0), as usually published."""
     seeds: int
 
     @classmethod
@@ -62,14 +70,14 @@ class Moments(NamedTuple):
 
     @property
     def squared_error(self) -> float:
-        """Of the mean."""
+        """The squared standard error of the mean."""
         return self.std**2 / (self.seeds - 1)
 
 
 def difference_interval(
     one: Moments, other: Moments, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Welch's interval for the mean of one group less that of another, of two seeds or more."""
+    """Welch's interval for one group's mean − another's; both need two seeds or more."""
     centre, error = one.mean - other.mean, one.squared_error + other.squared_error
     if error == 0:
         return centre, centre
@@ -81,16 +89,14 @@ def difference_interval(
 def next_mean_interval(
     mean: float, std: float, count: int, others: int, confidence: float = 0.99
 ) -> tuple[float, float]:
-    """Where the mean over `others` more of the same will lie, if these `count` (two or more) are
-    known."""
+    """Prediction interval for the mean of `others` new values, given `count` known ones (≥ 2)."""
     sample_std = std * (count / (count - 1)) ** 0.5
     reach = standard_errors(confidence, count) * sample_std * (1 / count + 1 / others) ** 0.5
     return mean - reach, mean + reach
 
 
 def interquartile_mean(values: ArrayLike) -> float:
-    """The mean without the lowest and the highest quarter; a value at a quarter's edge counts in
-    part."""
+    """The mean of the middle half; a value at its edge counts in part."""
     array = np.sort(np.asarray(values, dtype=np.float64), axis=None)
     edges = np.linspace(0, 1, len(array) + 1)
     weights = np.diff(np.clip(edges, 0.25, 0.75))
@@ -103,7 +109,7 @@ def bootstrap(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Percentile interval of a statistic of several groups of seeds, each resampled by itself."""
+    """Percentile bootstrap interval of a statistic; each group of seeds is resampled separately."""
     stream = np.random.default_rng(seed)
     found = [
         statistic([group[stream.integers(len(group), size=len(group))] for group in groups])
@@ -115,6 +121,6 @@ def bootstrap(
 
 
 def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike) -> float:
-    """How probably a seed of ours does better than one of theirs; equal ones count half."""
+    """Probability that a seed of ours beats one of theirs; ties count half."""
     one, other = np.asarray(ours)[:, None], np.asarray(theirs)[None]
     return float((one > other).mean() + (one == other).mean() / 2)

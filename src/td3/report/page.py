@@ -1,4 +1,4 @@
-"""Runs → tables and one page to read or send."""
+"""Runs → tables, and one page to read or send."""
 
 from __future__ import annotations
 
@@ -10,34 +10,32 @@ import numpy as np
 
 from td3.files import CURVES, check_output
 from td3.report.curves import Curve, SeedLine, curves, last_steps
-from td3.report.document import Block, Grid, Heading, Lines, Media, as_html, as_markdown
+from td3.report.document import escape, fold, markdown_table, media, to_html
+from td3.report.glossary import glossary, link
 from td3.report.intervals import over_seeds
-from td3.report.plots import plot, plot_training
+from td3.report.plots import TRAINING, plot, plot_training
 from td3.report.summary import Floats, Record, RunSummary, Steps
+from td3.text import count, duration, number
 
-COLUMNS = {
-    "environment": "environment",
-    "label": "recipe",
-    "run": "run",
+TEXTS = {"environment": "environment", "label": "recipe", "run": "run"}
+COLUMNS = TEXTS | {
     "seed": "seed",
     "steps": "steps",
-    "last": "last evaluation",
-    "last_ten": "last ten",
-    "best": "best",
-    "best_step": "best at step",
-    "frozen": "diverged",
-    "wall_seconds": "wall time",
-    "steps_per_second": "steps/s",
+    "last": link("last evaluation", "return"),
+    "last_ten": link("last ten", "best-and-last"),
+    "best": link("best", "best-and-last"),
+    "best_step": "at step",
+    "frozen": link("diverged at step", "diverged"),
 }
 
 
 def table(runs: Sequence[RunSummary]) -> list[Record]:
-    """For each group its mean over seeds, then a row for each seed; what is unknown is None.
+    """One row for each group (mean over seeds), followed by a row for each of its seeds.
 
-    A group is measured on the steps that all its seeds have reached. Its `best` is the best mean
-    over time, as in the paper; that flatters, so read it beside the mean of the last ten
-    evaluations. `_low` and `_high` are the 95 % interval of the mean, `_std` the spread of seeds,
-    of which one seed says nothing.
+    Unknown values are None. A group covers the steps that all its seeds have reached. `best` is
+    the best mean over time, as in the paper; it is biased upwards, so compare it with `last_ten`,
+    the mean of the last ten evaluations. `_low` and `_high` are the 95 % interval of the mean,
+    `_std` the population standard deviation over seeds; both are None for one seed.
     """
     return [
         row
@@ -47,7 +45,8 @@ def table(runs: Sequence[RunSummary]) -> list[Record]:
 
 
 def _row(curve: Curve, **known: Any) -> Record:
-    return dict.fromkeys(COLUMNS) | {"environment": curve.environment, "label": curve.label} | known
+    known |= {"environment": curve.environment, "label": curve.label}
+    return dict.fromkeys([*COLUMNS, "wall_seconds", "steps_per_second"]) | known
 
 
 def _group_row(curve: Curve) -> Record:
@@ -117,75 +116,60 @@ def summary_json(runs: Sequence[RunSummary]) -> dict[str, Any]:
     }
 
 
-def to_markdown(rows: Sequence[Record]) -> str:
-    """The rows of `table` as a Markdown table; means over several seeds in bold."""
-    return _results(rows).markdown(Path())
-
-
-def _results(rows: Sequence[Record]) -> Grid:
-    # The mean of one seed would only repeat that seed.
-    shown = [row for row in rows if row["kind"] == "seed" or row["seeds"] > 1]
-    columns = {k: v for k, v in COLUMNS.items() if k != "frozen" or any(r[k] for r in shown)}
-    return Grid(
-        header=list(columns.values()),
-        rows=[[_cell(row, key) for key in columns] for row in shown],
-        strong=[row["kind"] == "group" for row in shown],
-    )
+def results_table(rows: Sequence[Record]) -> str:
+    """Rows of one kind (group or seed) as a Markdown table, without columns that say nothing."""
+    hidden = {key for key in TEXTS if len({row[key] for row in rows}) == 1}
+    if not any(row["frozen"] for row in rows):
+        hidden.add("frozen")
+    shown = {key: name for key, name in COLUMNS.items() if key not in hidden}
+    if rows[0]["kind"] == "group":
+        shown["seed"] = "seeds"
+    cells = [[_cell(row, key) for key in shown] for row in rows]
+    return markdown_table(list(shown.values()), cells, text_columns=len(TEXTS.keys() - hidden))
 
 
 def _cell(row: Record, key: str) -> str:
-    value = row[key]
+    group = row["kind"] == "group"
+    value = row["seeds"] if group and key == "seed" else row[key]
     if value is None:
-        return {"run": "all", "seed": f"{row.get('seeds')} seeds"}.get(key, "")
-    if key == "frozen":
-        return f"at step {value:,}" if row["kind"] == "seed" else f"{value} of {row['seeds']}"
-    if key in ("steps", "best_step", "steps_per_second"):
-        return f"{value:,.0f}"
-    if key == "wall_seconds":
-        return duration(value)
-    if key not in ("last", "last_ten", "best"):
-        return str(value)
-    if row["kind"] == "seed":
-        return _return(value)
-    return interval_text(row, key)
+        return ""
+    if key == "frozen" and group:
+        return f"{value} of {row['seeds']}"
+    if key in ("steps", "best_step", "frozen"):
+        return f"{value:,}"
+    if key in ("last", "last_ten", "best"):  # a line may break before the bracket only
+        return interval_text(row, key).replace(" to ", "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}")
+    return escape(Path(value).name if key == "run" else str(value))
 
 
 def interval_text(row: Record, key: str) -> str:
     """A mean over seeds, and its interval if it has one."""
     ends = [row[end] for end in (f"{key}_low", f"{key}_high") if row.get(end) is not None]
-    return _return(row[key]) + (f" ({' to '.join(map(_return, ends))})" if ends else "")
-
-
-def _return(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    between = " to ".join(number(end, 4) for end in ends)
+    return number(row[key], 4) + (f" ({between})" if ends else "")
 
 
 def write_report(runs: Sequence[RunSummary], out: Path) -> list[Path]:
     """Write `out`/report.md and `out`/report.html, with their figures in `out`/plots.
 
-    The HTML file holds figures and videos itself and can be sent alone; the Markdown file links.
+    The HTML file contains its figures and videos and can be sent alone; the Markdown file links.
     """
     for name in ("report.md", "report.html"):
         check_output(out / name)
     out.mkdir(parents=True, exist_ok=True)
     title = "TD3 on " + ", ".join(dict.fromkeys(run.environment for run in runs))
-    blocks: list[Block] = [
-        Heading(title, level=1),
-        Lines([_headline(run) for run in runs]),
-        _settings(runs),
-        *_curve_blocks(runs, out / "plots" / "report"),
-        *_training_blocks(runs, out / "plots"),
-        *_video_blocks(runs),
+    parts = [
+        f"# {escape(title)}",
+        "\n".join(f"- {_headline(run)}" for run in runs),
+        fold("Settings", _settings(runs)),
+        *_results(runs, out),
+        *_training(runs, out),
+        *_videos(runs, out),
+        "## What the numbers mean",
+        glossary(out),
     ]
-    pages = {"report.md": as_markdown(blocks, out), "report.html": as_html(title, blocks)}
+    markdown = "\n\n".join(parts) + "\n"
+    pages = {"report.md": markdown, "report.html": to_html(title, markdown, out)}
     for name, text in pages.items():
         (out / name).write_text(text, encoding="utf-8")
     return [out / name for name in pages]
@@ -195,67 +179,80 @@ def _headline(run: RunSummary) -> str:
     done = max(run.steps_done(agent) for agent in run.evaluations)
     asked = run.settings.get("loop.steps")
     of = f" of {asked:,}" if isinstance(asked, int) else ""
-    count = len({found.seed for found in run.evaluations.values()})
-    seeds = f"{count} seed{'s' if count > 1 else ''}"
-    if len(run.evaluations) > count:
-        seeds += f" × {len(run.evaluations) // count} settings = {len(run.evaluations)} agents"
-    parts = [f"{run.name}: {run.status}", f"{done:,}{of} steps", seeds, f"recipe {run.recipe}"]
-    if run.wall_seconds is not None:
-        parts.append(duration(run.wall_seconds))
+    different = len({found.seed for found in run.evaluations.values()})
+    seeds = count(different, "seed")
+    if len(run.evaluations) > different:
+        seeds += f" × {len(run.evaluations) // different} settings = {len(run.evaluations)} agents"
+    parts = [f"{run.status}, {done:,}{of} steps, {seeds}, recipe {escape(run.recipe)}"]
+    if run.wall_seconds:
+        speed = link(f"{number(done / run.wall_seconds)} steps/s", "speed")
+        parts.append(f"{duration(run.wall_seconds)} ({speed})")
     parts += [f"agent {agent} diverged at step {step:,}" for agent, step in run.frozen.items()]
     if run.damaged:
-        parts.append(f"{run.damaged} unreadable lines of metrics.jsonl left out")
+        parts.append(f"skipped {count(run.damaged, 'unreadable line')} of metrics.jsonl")
     warnings = [str(e.get("message", "")) for e in run.events if e.get("event") == "warning"]
     if warnings:
-        more = f"{len(warnings)} warnings, the last" if len(warnings) > 1 else "a warning"
-        parts.append(f"{more}: {warnings[-1]}")
-    return ", ".join(parts)
+        more = f"{len(warnings)} warnings, the last" if len(warnings) > 1 else "warning"
+        parts.append(f"{more}: {escape(warnings[-1])}")
+    return f"**{escape(run.name)}**: {', '.join(parts)}"
 
 
-def _settings(runs: Sequence[RunSummary]) -> Grid:
+def _settings(runs: Sequence[RunSummary]) -> str:
     """One row per setting; where runs differ, each value with the runs that have it."""
     rows = []
     for key in dict.fromkeys(key for run in runs for key in run.settings):
         holders: dict[str, list[str]] = {}
         for run in runs:
-            holders.setdefault(str(run.settings.get(key, "unset")), []).append(run.name)
+            value = run.settings.get(key, "unset")
+            text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            holders.setdefault(text, []).append(run.name)
         values = [f"{value} ({', '.join(names)})" for value, names in holders.items()]
-        rows.append([key, next(iter(holders)) if len(holders) == 1 else "; ".join(values)])
-    return Grid(["setting", "value"], rows, folded="Settings")
+        text = next(iter(holders)) if len(holders) == 1 else "; ".join(values)
+        rows.append([escape(key), escape(text)])
+    return markdown_table(["setting", "value"], rows, text_columns=2)
 
 
-def _curve_blocks(runs: Sequence[RunSummary], stem: Path) -> list[Block]:
-    blocks: list[Block] = [Heading("Learning curves")]
+def _results(runs: Sequence[RunSummary], out: Path) -> list[str]:
+    parts = ["## Learning curves"]
     if any(len(found.steps) for run in runs for found in run.evaluations.values()):
-        blocks.append(Media(plot(runs, stem)[1], "Evaluation return against steps"))
+        figure = plot(runs, out / "plots" / "report")[1]
+        parts.append(media(figure, "Evaluation return against steps", out))
+        shown = link("Evaluation return", "return"), link("95 % interval", "interval")
+        parts.append(f"{shown[0]} against environment steps: mean over seeds and {shown[1]}.")
     else:
-        blocks.append(Lines(["No evaluations yet."]))
-    explained = (
-        "Returns are means over the episodes of an evaluation, the last ten over ten of these "
-        "(over all after training began, where they are fewer); in brackets, Student's "
-        "95 % interval of the mean over seeds. Steps and steps/s are those of one seed. A group "
-        "with a seed that diverged is measured up to where that one was last evaluated."
-    )
-    return [*blocks, Heading("Results"), Lines([explained]), _results(table(runs))]
+        parts.append("No evaluations yet.")
+    rows = table(runs)
+    groups, seeds = ([row for row in rows if row["kind"] == kind] for kind in ("group", "seed"))
+    parts += [
+        "## Results",
+        "Evaluation returns: the last one, the mean of the last ten, and the best. In brackets, "
+        f"the {link('95 % interval', 'interval')} of the mean over seeds.",
+        results_table(groups),
+    ]
+    if any(row["frozen"] for row in groups):
+        parts.append("A group ends at the last evaluation of its first seed that diverged.")
+    return [*parts, fold("Each seed", results_table(seeds))] if len(seeds) > len(groups) else parts
 
 
-def _training_blocks(runs: Sequence[RunSummary], folder: Path) -> list[Block]:
-    blocks: list[Block] = [Heading("Training")]
-    for number, run in enumerate(runs, start=1):
+def _training(runs: Sequence[RunSummary], out: Path) -> list[str]:
+    parts = ["## Training"]
+    for position, run in enumerate(runs, start=1):
         if not any(run.train.values()):
             stored = (run.folder / CURVES).is_file()
-            none = "not among what is stored" if stored else "nothing logged yet"
-            blocks.append(Lines([f"{run.name}: {none}."]))
+            missing = "stored without training records" if stored else "no training records yet"
+            parts.append(f"{escape(run.name)}: {missing}.")
             continue
-        stem = folder / ("training" if len(runs) == 1 else f"training-{number}")
-        blocks += [Lines([run.name]), Media(plot_training(run, stem)[1], f"Training of {run.name}")]
-    return blocks
+        stem = out / "plots" / ("training" if len(runs) == 1 else f"training-{position}")
+        parts.append(media(plot_training(run, stem)[1], f"Training of {run.name}", out))
+        names = " · ".join(link(name, anchor) for name, anchor in TRAINING.values())
+        parts.append(f"{escape(run.name)}: {names}")
+    return parts
 
 
-def _video_blocks(runs: Sequence[RunSummary]) -> list[Block]:
-    blocks: list[Block] = []
+def _videos(runs: Sequence[RunSummary], out: Path) -> list[str]:
+    parts = []
     for run in runs:
-        # No links: the page would carry whatever file a copied folder points to.
+        # Symbolic links are skipped: the page would contain any file that a copied folder names.
         films = [
             path
             for kind in ("*.gif", "*.mp4")
@@ -263,5 +260,5 @@ def _video_blocks(runs: Sequence[RunSummary]) -> list[Block]:
             if path.is_file() and not path.is_symlink()
         ]
         if films:
-            blocks.append(Media(films[-1], f"Video of {run.name}"))
-    return [Heading("Video"), *blocks] if blocks else []
+            parts.append(media(films[-1], f"Video of {run.name}", out))
+    return ["## Video", *parts] if parts else []

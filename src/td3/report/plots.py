@@ -1,4 +1,4 @@
-"""Figures of runs. The functions import matplotlib, the module does not: it is an extra."""
+"""Figures of runs. Functions import matplotlib themselves, because it is an optional extra."""
 
 from __future__ import annotations
 
@@ -20,41 +20,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart, without the pale yellow.
+# Okabe and Ito's palette, safe for colour-blind readers, without the pale yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "-.", ":")
 REFERENCE: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "linewidth": 1.2}
-INK = "#333333"
-FEW_POINTS = 4  # make no line; each is marked
-LETTER = 0.065  # inches that one takes in a legend
-STYLE: Any = {
-    # A "$" in the name of an environment is a dollar, not a formula.
-    "text.parse_math": False,
-    "font.size": 9,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#999999",
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.7,
-    "xtick.color": "#999999",
-    "ytick.color": "#999999",
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "legend.frameon": False,
-    "legend.title_fontsize": 8,
-    "figure.constrained_layout.h_pad": 0.07,
-    "figure.constrained_layout.w_pad": 0.07,
-    # The same runs give the same bytes.
-    "svg.hashsalt": "td3",
-}
+FEW_POINTS = 4  # curves with fewer points get markers
+LETTER = 0.065  # width of a letter in a legend, in inches
+STYLE = Path(__file__).with_name("td3.mplstyle")
 
 
 def plot(
@@ -67,8 +39,8 @@ def plot(
     """Draw the evaluations, one panel per environment, to `out`.png and `out`.svg.
 
     A line is the mean over seeds, its band the 95 % interval, a thin line one seed. `reference`
-    names a CSV file (env, step, mean_return, std_return, seeds) to draw dashed behind them, as a
-    level where it has one step; its environments match by name without the version.
+    is a CSV file (env, step, mean_return, std_return, seeds), drawn as dashed curves, or as a
+    level if it has one step. Environments match by name without the version.
     """
     shown = [curve for curve in curves(runs) if any(len(line.steps) for line in curve.lines)]
     if not shown:
@@ -78,13 +50,13 @@ def plot(
     references: dict[str, Reference] = {}
     if reference is not None:
         if x == "hours":
-            raise UserError("A reference has steps but no hours: leave out one of the two.")
+            raise UserError("A reference has no hours: use --reference or --x hours, not both.")
         references = _references(reference, environments)
     styles = _styles(curve.label for curve in shown)
     columns = 2 if len(environments) == 4 else min(len(environments), 3)
     rows = -(-len(environments) // columns)
     width, height = (6.0, 4.0) if len(environments) == 1 else (3.6 * columns, 2.7 * rows + 0.5)
-    lines = sum(1 + _fitted(label, width).count("\n") for label in styles)
+    lines = sum(1 + _wrap(label, width).count("\n") for label in styles)
     height += 0.18 * max(0, lines // _legend_columns(styles, width) - 2)
     with styled_figure(width, height) as figure:
         panels = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
@@ -104,7 +76,7 @@ def plot(
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """A colour for each, and when they run out, another dash."""
+    """A colour for each name; after seven names, other dashes."""
     return {
         name: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // 7 % len(DASHES)]}
         for i, name in enumerate(dict.fromkeys(names))
@@ -112,13 +84,13 @@ def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _legend_columns(names: Collection[str], width: float) -> int:
-    """How many entries fit side by side."""
+    """The number of legend entries that fit side by side."""
     longest = LETTER * max(len(name) for name in names) + 1.3
     return max(1, min(len(names), 4, int(width / longest)))
 
 
-def _fitted(name: str, width: float) -> str:
-    """An entry in as many lines as it takes to fit into the figure."""
+def _wrap(name: str, width: float) -> str:
+    """A legend entry, wrapped to the width of the figure."""
     return textwrap.fill(name, int((width - 0.7) / LETTER))
 
 
@@ -135,7 +107,7 @@ def _draw_panel(
         scale, unit = (1.0, "hours") if max(ends) >= 1 else (60.0, "minutes")
         unit = f"wall time ({unit})"
     if reference is not None:
-        # Beyond our own steps it would only squeeze our curves into a corner.
+        # Points after our own last step would squeeze our curves into a corner.
         seen = reference.along(max(ends))
         low, high = seen.mean - seen.error, seen.mean + seen.error
         panel.fill_between(seen.steps, low, high, color="0.5", alpha=0.12, linewidth=0)
@@ -149,7 +121,7 @@ def _draw_panel(
                 end = (line.x(x)[-1:] * scale, line.returns[-1:])
                 panel.plot(*end, color=colour, linestyle="", marker="x", zorder=3)
         at = curve.x(x) * scale
-        faint = min(0.2, 0.5 / len(shown))  # bands of many curves lie over each other
+        faint = min(0.2, 0.5 / len(shown))  # bands of many curves overlap
         panel.fill_between(at, curve.low, curve.high, color=colour, alpha=faint, linewidth=0)
         marker = "o" if len(at) < FEW_POINTS else ""
         panel.plot(at, curve.mean, **styles[curve.label], linewidth=1.8, marker=marker, zorder=3)
@@ -159,7 +131,7 @@ def _draw_panel(
 
 
 def _keep_lines_large(panel: Axes) -> None:
-    """Cut off a band that is many times as wide as the lines are apart: that of two seeds is."""
+    """Limit the y axis to the lines if bands are much wider, as those of two seeds are."""
     drawn = np.concatenate([line.get_ydata() for line in panel.lines])
     low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
     bottom, top = panel.get_ylim()
@@ -168,7 +140,7 @@ def _keep_lines_large(panel: Axes) -> None:
 
 
 def _thin(panel: Axes, x: Floats | Steps, values: Floats, colour: str, lines: int) -> None:
-    """One seed; the more of them, the fainter, and all below the means."""
+    """Draw one seed; more seeds are drawn fainter, and all of them below the means."""
     alpha = min(0.3, max(0.06, 2.5 / lines))
     panel.plot(x, values, color=colour, alpha=alpha, linewidth=0.6, zorder=1.5)
 
@@ -199,13 +171,13 @@ def _legend(
 def _legend_below(
     figure: Figure, entries: dict[str, dict[str, Any]], title: str | None = None
 ) -> None:
-    """One legend for all panels, below them, where it hides no data."""
+    """One legend for all panels, below them."""
     from matplotlib.lines import Line2D
 
     width = figure.get_figwidth()
     legend = figure.legend(
         handles=[
-            Line2D([], [], **style, label=_fitted(text, width)) for text, style in entries.items()
+            Line2D([], [], **style, label=_wrap(text, width)) for text, style in entries.items()
         ],
         loc="outside lower center",
         ncols=_legend_columns(entries, width),
@@ -215,7 +187,7 @@ def _legend_below(
 
 
 def _references(path: Path, environments: Sequence[str]) -> dict[str, Reference]:
-    """For each environment found in the file its curve."""
+    """The curves of the file by environment."""
     known = read_reference(path)
     found = {task: curve for task in environments if (curve := matching(known, task))}
     if not found:
@@ -224,38 +196,22 @@ def _references(path: Path, environments: Sequence[str]) -> dict[str, Reference]
     return found
 
 
-TRAINING = {
-    "episode_return": "episode return (with exploration)",
-    "q": "mean Q",
-    "critic_loss": "critic loss",
-    "saturated": "share of saturated actions",
+TRAINING = {  # key of the records → title, anchor in the glossary
+    "episode_return": ("episode return (with exploration)", "episode-return"),
+    "q": ("mean Q", "q"),
+    "critic_loss": ("critic loss", "critic-loss"),
+    "saturated": ("share of saturated actions", "saturated-actions"),
 }
 
 
 def plot_training(run: RunSummary, out: Path) -> list[Path]:
-    """Draw what the run logged while learning to `out`.png and `out`.svg: four small panels."""
+    """Draw four quantities that the run logged while learning to `out`.png and `out`.svg."""
     (names,) = labels([run])
     styles = _styles(names.values())
     with styled_figure(7.2, 4.8 + 0.18 * (len(styles) // 2)) as figure:
         panels = figure.subplots(2, 2, sharex=True).flatten().tolist()
-        for panel, (key, title) in zip(panels, TRAINING.items(), strict=True):
-            positive, drawn = True, False
-            for name, style in styles.items():
-                agents = [agent for agent, own in names.items() if own == name]
-                lines = [line for agent in agents if len((line := run.logged(key, agent))[0])]
-                for steps, values in lines if len(lines) > 1 else ():
-                    _thin(panel, steps, values, style["color"], len(lines))
-                drawn = drawn or bool(lines)
-                shared, rows = align(lines)
-                if len(shared):
-                    marker = "o" if len(shared) < FEW_POINTS else ""
-                    panel.plot(shared, rows.mean(axis=0), **style, linewidth=1.1, marker=marker)
-                positive = positive and all((values > 0).all() for _, values in lines)
-            if not drawn:
-                middle = {"transform": panel.transAxes, "ha": "center", "va": "center"}
-                panel.text(0.5, 0.5, "none yet", color="#777777", **middle)
-            elif key == "critic_loss" and positive:
-                panel.set_yscale("log")
+        for panel, (key, (title, _)) in zip(panels, TRAINING.items(), strict=True):
+            _draw_training(panel, run, key, names, styles)
             panel.set_title(title)
             _number_axes(panel)
         panels[-1].set_ylim(bottom=0)
@@ -264,6 +220,28 @@ def plot_training(run: RunSummary, out: Path) -> list[Path]:
         if len(styles) > 1:
             _legend_below(figure, styles)
         return save_figure(figure, out)
+
+
+def _draw_training(
+    panel: Axes, run: RunSummary, key: str, names: dict[int, str], styles: dict[str, dict[str, Any]]
+) -> None:
+    """Draw one quantity: a thin line for each agent, a thick one for the mean of each setting."""
+    drawn: list[Floats] = []
+    for name, style in styles.items():
+        agents = [agent for agent, own in names.items() if own == name]
+        lines = [line for agent in agents if len((line := run.logged(key, agent))[0])]
+        for steps, values in lines if len(lines) > 1 else ():
+            _thin(panel, steps, values, style["color"], len(lines))
+        shared, rows = align(lines)
+        if len(shared):
+            marker = "o" if len(shared) < FEW_POINTS else ""
+            panel.plot(shared, rows.mean(axis=0), **style, linewidth=1.1, marker=marker)
+        drawn += [values for _, values in lines]
+    if not drawn:
+        middle: Any = {"transform": panel.transAxes, "ha": "center", "va": "center"}
+        panel.text(0.5, 0.5, "none yet", color="#777777", **middle)
+    elif key == "critic_loss" and all((values > 0).all() for values in drawn):
+        panel.set_yscale("log")
 
 
 def _number_axes(panel: Axes, short_x: bool = True) -> None:
@@ -287,18 +265,19 @@ def _number_axes(panel: Axes, short_x: bool = True) -> None:
 
 @contextmanager
 def styled_figure(width: float, height: float) -> Iterator[Figure]:
-    """A figure in our style; without pyplot, which would keep it and may want a display."""
+    """A figure in our style, without pyplot, which keeps figures and may need a display."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UserError("Plots need matplotlib: pip install 'td3[plot]'") from error
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(fname=STYLE):
         yield Figure(figsize=(width, height), layout="constrained")
 
 
 def save_figure(figure: Figure, out: Path) -> list[Path]:
-    # Not with_suffix: "td3-v1.5" has no suffix to replace.
+    """Write `out`.png and `out`.svg; the same runs give the same bytes."""
+    # with_suffix would replace the ".5" of "td3-v1.5".
     png, svg = (out.parent / f"{out.name}.{kind}" for kind in ("png", "svg"))
     check_output(png)
     check_output(svg)

@@ -1,4 +1,4 @@
-"""Curves that others published: means and deviations over their seeds."""
+"""Published learning curves: means and standard deviations over seeds."""
 
 import csv
 import re
@@ -16,7 +16,7 @@ COLUMNS = ("env", "step", "mean_return", "std_return", "seeds")
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """One task's curve."""
+    """The published curve of one task."""
 
     name: str
     steps: Floats
@@ -26,13 +26,13 @@ class Reference:
 
     @property
     def deviation(self) -> Floats:
-        """Of the seeds that there might have been: the published one is divided by their number."""
+        """Sample standard deviation (ddof = 1), converted from the published ddof = 0."""
         deviation: Floats = self.std * (self.seeds / max(1, self.seeds - 1)) ** 0.5
         return deviation
 
     @property
     def moments(self) -> Moments:
-        """The mean over its steps."""
+        """Mean and deviation, averaged over the steps."""
         return Moments(float(self.mean.mean()), float(self.std.mean()), self.seeds)
 
     @property
@@ -42,23 +42,23 @@ class Reference:
 
     @property
     def error(self) -> Floats:
-        """Half of the 95 % interval of the mean."""
+        """Half the width of the 95 % interval of the mean."""
         error: Floats = standard_errors(0.95, self.seeds) * self.deviation / self.seeds**0.5
         return error
 
     def until(self, step: float) -> "Reference":
-        """The part that ends there."""
+        """The part up to a step."""
         return self.where(self.steps <= step)
 
     def along(self, end: float) -> "Reference":
-        """What can be drawn up to a step: a curve until there, a single figure all the way."""
+        """The curve up to a step; a single point becomes a level from 0 to there."""
         if len(self.steps) > 1:
             return self.until(end)
         ends = np.array([0.0, end])
         return Reference(self.name, ends, self.mean.repeat(2), self.std.repeat(2), self.seeds)
 
     def at(self, steps: ArrayLike) -> "Reference":
-        """The points at these steps, of those that there are."""
+        """The points at those of these steps that exist."""
         return self.where(np.isin(self.steps, steps))
 
     def where(self, kept: NDArray[np.bool_]) -> "Reference":
@@ -75,7 +75,7 @@ def read_reference(path: Path) -> dict[str, Reference]:
                 _, *keys = COLUMNS
                 step, mean, std, seeds = (float(row[key]) for key in keys)
                 if not 1 <= seeds < float("inf"):
-                    raise ValueError("seeds are counted from 1")
+                    raise ValueError("seeds must be 1 or more")
                 tables.setdefault(row["env"], []).append((step, mean, std, seeds))
     except OSError as error:
         raise UserError(f"Cannot read the reference {path}: {error.strerror}.") from error
@@ -91,7 +91,7 @@ def read_reference(path: Path) -> dict[str, Reference]:
 
 
 def matching(references: dict[str, Reference], task: str) -> Reference | None:
-    """The curve of a task, of another version of it if there is none of its own."""
+    """The curve of a task, or of another version of it."""
     others = {unversioned(name): found for name, found in reversed(references.items())}
     return references.get(task) or others.get(unversioned(task))
 

@@ -1,6 +1,6 @@
-"""Run folders → numbers: who trained, what was logged, how it went.
+"""Read run folders: settings, metrics and events.
 
-Works on a run that is still going, was killed, or was copied: it reads files and nothing else.
+The run may be running, killed or copied: this module reads files and nothing else.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from td3.config import from_dict
+from td3.config import dotted, from_dict
 from td3.errors import UserError
 from td3.files import CURVES
 from td3.run.folder import read_tables
@@ -38,19 +38,19 @@ class Evaluations:
 
 @dataclass(frozen=True, eq=False)
 class RunSummary:
-    """What a run folder says."""
+    """The contents of a run folder."""
 
     folder: Path
     config: dict[str, Any]
     evaluations: dict[int, Evaluations]
-    """By agent; every agent of the run is here, if need be with empty arrays."""
+    """By agent; agents without evaluations have empty arrays."""
     train: dict[int, tuple[Record, ...]]
     """Training records by agent, in order of steps."""
     own: dict[int, dict[str, float]]
-    """What the grid sets for each agent; empty without a grid."""
+    """The settings of each agent from the grid; empty without a grid."""
     events: tuple[Record, ...]
     damaged: int
-    """Unreadable lines of metrics.jsonl, not counting a last one that a kill cut in half."""
+    """Unreadable lines of metrics.jsonl, except an incomplete last line."""
 
     @property
     def name(self) -> str:
@@ -66,12 +66,12 @@ class RunSummary:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The configuration with dotted names, as on the command line."""
-        return dict(_flatten(self.config))
+        """Settings by dotted names, as on the command line."""
+        return dict(dotted(self.config))
 
     @property
     def frozen(self) -> dict[int, int]:
-        """Agents that diverged, and at which step; a resume from before that takes it back."""
+        """Agents that diverged → step; a resume from an earlier step undoes it."""
         found: dict[int, int] = {}
         for event in self.events:
             step, agent = event.get("step"), event.get("agent")
@@ -83,19 +83,19 @@ class RunSummary:
 
     @property
     def status(self) -> str:
-        """finished, stopped, or unfinished: a killed run and one still going look the same."""
+        """finished, stopped or unfinished (running or killed: they look the same)."""
         marks = {"finish": "finished", "stop": "stopped", "start": "", "resume": ""}
         kinds = [str(event.get("event")) for event in self.events]
         seen = [marks[kind] for kind in kinds if kind in marks]
         return (seen[-1] if seen else "") or "unfinished"
 
     def steps_done(self, agent: int) -> int:
-        """The last step that the agent has a record of."""
+        """The last step with a record of this agent."""
         logged = [record["step"] for record in self.train[agent][-1:]]
         return int(max([0, *logged, *self.evaluations[agent].steps[-1:]]))
 
     def logged(self, key: str, agent: int) -> tuple[Steps, Floats]:
-        """Steps and values of one logged quantity of one agent, where it has a value."""
+        """Steps and values of one logged metric of one agent, without missing values."""
         points = [
             (record["step"], value)
             for record in self.train[agent]
@@ -105,8 +105,7 @@ class RunSummary:
         return np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64)
 
     def _timed(self) -> Iterator[tuple[float, str, float | None]]:
-        """(time, name, step) of each event but warnings: a resume may warn before it says that it
-        resumes, and no work was done until then."""
+        """(time, name, step) of each event except warnings, which may precede a resume."""
         for event in self.events:
             now, name = _number(event.get("time")), str(event.get("event"))
             if now is not None and name != "warning":
@@ -114,7 +113,7 @@ class RunSummary:
 
     @property
     def stretches(self) -> list[tuple[float, float]]:
-        """When it was at work: from each start or resume to the last event before the next."""
+        """(begin, end) of each working period, from a start or resume to the last event of it."""
         found: list[tuple[float, float]] = []
         for now, name, _ in self._timed():
             if not found or name in ("start", "resume"):
@@ -124,9 +123,9 @@ class RunSummary:
         return found
 
     def _clock(self) -> list[tuple[float, float]]:
-        """(step, seconds at work) of each event; the time between a kill and a resume is not work.
+        """(step, working seconds) of each event, without the time between a stop and a resume.
 
-        Steps never fall: a step that had to be repeated counts from when it was first reached.
+        Steps never decrease: a repeated step counts from when it was first reached.
         """
         ticks: list[tuple[float, float]] = []
         step = seconds = 0.0
@@ -142,12 +141,12 @@ class RunSummary:
 
     @property
     def wall_seconds(self) -> float | None:
-        """Time at work up to the last event, pauses left out."""
+        """Working time up to the last event, without pauses."""
         ticks = self._clock()
         return ticks[-1][1] if ticks else None
 
     def seconds_at(self, steps: Steps) -> Floats:
-        """Time at work when each of these steps was reached."""
+        """Working time at which each of these steps was reached."""
         first: dict[float, float] = {}
         for step, seconds in self._clock():
             first.setdefault(step, seconds)
@@ -158,14 +157,14 @@ class RunSummary:
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunSummary]:
-    """Read several runs; a folder named twice is read once, lest its seeds count twice."""
+    """Read several runs; a folder that is given twice is read once."""
     if not folders:
         raise UserError("Name at least one run folder, for example runs/my-run.")
     return [read_run(folder) for folder in {path.resolve(): path for path in folders}.values()]
 
 
 def read_run(folder: Path) -> RunSummary:
-    """Read a run folder, whatever state it is in."""
+    """Read a run folder."""
     config = _read_config(folder)
     lines, damaged = _read_metrics(folder)
     usable = [record for record in lines if _is_metric(record)]
@@ -195,7 +194,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     config = read_tables(folder)
     environment = config.get("environment")
     if not isinstance(environment, dict) or not isinstance(environment.get("id"), str):
-        raise UserError(f"{path} names no environment: [environment] id is missing.")
+        raise UserError(f"{path} has no environment: [environment] id is missing.")
     for key, least in (("seed", 0), ("seeds", 1)):
         if not _is_whole(config.get(key, 1), least):
             raise UserError(f"{path}: {key} must be a whole number of {least} or more.")
@@ -203,7 +202,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_metrics(folder: Path) -> tuple[list[Record], int]:
-    """The records of a run, or, of one that was stored without them, those of its curves."""
+    """The records in metrics.jsonl, or those in curves.csv if only that was stored."""
     path = folder / CURVES
     if (folder / "metrics.jsonl").exists() or not path.exists():
         return _read_lines(folder / "metrics.jsonl")
@@ -222,7 +221,7 @@ def _read_metrics(folder: Path) -> tuple[list[Record], int]:
 
 
 def _read_lines(path: Path) -> tuple[list[Record], int]:
-    """The records of a file of JSON lines, and how many lines before the last are damaged."""
+    """The records of a file of JSON lines, and the number of damaged lines before the last."""
     try:
         lines = path.read_bytes().splitlines() if path.exists() else []
     except OSError as error:
@@ -253,7 +252,7 @@ def _is_metric(record: Record) -> bool:
 def _series(records: Sequence[Record]) -> dict[tuple[str, int], list[Record]]:
     """Records by kind and agent, in order of steps.
 
-    Where steps fall, a resume has taken back what came after; the later records are the run's.
+    If steps decrease, the run was resumed from an earlier step, and the later records count.
     """
     series: dict[tuple[str, int], list[Record]] = {}
     for record in records:
@@ -279,15 +278,7 @@ def _is_whole(value: object, least: int = 0) -> bool:
 
 
 def _number(value: object) -> float | None:
-    """A finite number, or nothing."""
+    """A finite number, or None."""
     if not isinstance(value, int | float) or not -1e300 < value < 1e300:
         return None
     return float(value)
-
-
-def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value

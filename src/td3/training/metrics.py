@@ -1,4 +1,4 @@
-"""Numbers out of training: the only place where tensors become floats, and where they go."""
+"""Metrics of training: sums on the device, records of floats, and the sinks that take them."""
 
 import contextlib
 import copy
@@ -15,18 +15,18 @@ from td3.algorithm.settings import Diagnostics
 from td3.errors import first_line
 
 Record = dict[str, Any]
-SATURATED = 0.99  # an action nearer to its bound than this hardly has a gradient
+SATURATED = 0.99  # beyond this an action has hardly any gradient
 
 
 class Sink(Protocol):
-    """Something that takes records: a file, TensorBoard, the progress bar."""
+    """A destination of records: TensorBoard, W&B or the progress display."""
 
     def write(self, record: Record) -> None: ...
     def close(self) -> None: ...
 
 
 class Guarded:
-    """A sink that may break without ending the run: it is left out from then on."""
+    """A sink that may fail without ending the run; after a failure it is not used again."""
 
     def __init__(self, name: str, sink: Sink, report: Callable[[str], None]) -> None:
         self.name, self.sink, self.report = name, sink, report
@@ -36,7 +36,7 @@ class Guarded:
         self.attempt(self.sink.write, record)
 
     def close(self) -> None:
-        with contextlib.suppress(Exception, SystemExit):  # nothing is left to be lost
+        with contextlib.suppress(Exception, SystemExit):  # the run is over
             self.sink.close()
 
     def attempt(self, action: Callable[..., None], *given: Any) -> None:
@@ -44,13 +44,13 @@ class Guarded:
             return
         try:
             action(*given)
-        except (Exception, SystemExit) as error:  # the latter is how rich takes a broken pipe
+        except (Exception, SystemExit) as error:  # rich exits on a broken pipe
             self.broken = True
-            self.report(f"{self.name} takes no more records: {first_line(error)}")
+            self.report(f"{self.name} failed and was disabled: {first_line(error)}")
 
 
 class Interval:
-    """Sums over one logging interval, per agent. Losses stay on the device until it ends."""
+    """Sums over one logging interval, per agent; losses stay on the device until it ends."""
 
     NAMES = ("critic_loss", "q", "actor_loss")
 
@@ -59,16 +59,16 @@ class Interval:
         self.sums = torch.zeros(agents, len(self.NAMES), dtype=torch.float64, device=device)
         self.counts = np.zeros((agents, len(self.NAMES)), dtype=np.int64)
         self.episodes = np.zeros((agents, 3))
-        """Episodes ended, the sum of their returns, the sum of their lengths."""
+        """Per agent: number of episodes that ended, sum of their returns, sum of their lengths."""
         self.actions = np.zeros((agents, 2))
-        """Saturated action components, all action components."""
+        """Per agent: number of saturated action components, number of all components."""
         self.acted = 0
-        """Steps since the last `fold`."""
+        """Number of steps since the last `fold`."""
         self.saturated = np.zeros(0, dtype=np.int64)
-        """How often each action component was saturated in them."""
+        """How often each action component was saturated in these steps."""
 
     def add_update(self, diagnostics: Diagnostics, agent: int | None = None) -> None:
-        """Take in one update: of all agents, or of one trained by itself."""
+        """Add one update of all agents, or of one agent that was trained alone."""
         rows = slice(None) if agent is None else slice(agent, agent + 1)
         for column, value in enumerate(diagnostics):
             if value is not None:
@@ -76,7 +76,7 @@ class Interval:
                 self.counts[rows, column] += 1
 
     def member(self, agent: int) -> "Interval":
-        """One agent's sums, on the same memory."""
+        """A view of one agent's sums."""
         one = copy.copy(self)
         one.agents, rows = 1, slice(agent, agent + 1)
         one.sums, one.counts = self.sums[rows], self.counts[rows]
@@ -88,14 +88,14 @@ class Interval:
         self.episodes[agent] += (1, episode_return, length)
 
     def add_actions(self, actions: NDArray[np.floating]) -> None:
-        """Take in the actors' own actions, (agents, …), before exploration noise."""
+        """Add the actors' actions before exploration noise, (agents, …)."""
         if not self.acted:
             self.saturated = np.zeros(actions.shape, dtype=np.int64)
         self.saturated += np.abs(actions) > SATURATED
         self.acted += 1
 
     def fold(self) -> None:
-        """Sum up what `add_actions` took in, which happens too often to do more each time."""
+        """Sum the counts of `add_actions`, which is called too often to do it itself."""
         if self.acted:
             counts = self.saturated.reshape(self.agents, -1)
             self.actions += np.stack(
@@ -104,7 +104,7 @@ class Interval:
             self.acted = 0
 
     def records(self, step: int, seeds: Sequence[int], updates: Sequence[int]) -> list[Record]:
-        """One record per agent."""
+        """One record per agent; then start a new interval."""
         self.fold()
         sums = self.sums.cpu().numpy()
         records = []
@@ -128,7 +128,7 @@ class Interval:
                     "updates": int(updates[agent]),
                 }
             )
-        for tensor in self.tensors().values():  # in place: a captured update adds to them
+        for tensor in self.tensors().values():  # in place: a captured GPU graph adds to them
             tensor.zero_()
         return records
 
@@ -151,7 +151,7 @@ def mean(total: float, count: float) -> float | None:
 
 
 def diverged(record: Record) -> str:
-    """The name of a figure in the record that is not finite, or nothing."""
+    """The name of a metric in the record that is not finite, or an empty string."""
     for name in Interval.NAMES:
         value = record.get(name)
         if value is not None and not math.isfinite(value):

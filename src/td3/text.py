@@ -1,0 +1,20 @@
+"""Numbers as short text, for messages, tables and reports."""
+
+
+def count(amount: int, noun: str) -> str:
+    """`1 seed`, `1,000 seeds`."""
+    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """At least this many significant digits: `0.0123`, `12.3`, `1,234`."""
+    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+
+
+def duration(seconds: float) -> str:
+    """The two largest units: `3 h 5 min`, `2 min 7 s`, `12 s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

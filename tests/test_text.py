@@ -1,0 +1,21 @@
+"""Numbers as short text."""
+
+import pytest
+
+from td3.text import count, duration, number
+
+
+def test_count_adds_plural_unless_one() -> None:
+    assert [count(n, "seed") for n in (0, 1, 1000)] == ["0 seeds", "1 seed", "1,000 seeds"]
+
+
+@pytest.mark.parametrize(
+    ("value", "three", "four"),
+    [(0.012345, "0.0123", "0.01235"), (999.7, "1,000", "999.7"), (-1234.5, "-1,234", "-1,234")],
+)
+def test_number_keeps_significant_digits(value: float, three: str, four: str) -> None:
+    assert (number(value), number(value, 4)) == (three, four)
+
+
+def test_duration_shows_two_largest_units() -> None:
+    assert [duration(s) for s in (0.4, 127, 11_100)] == ["0 s", "2 min 7 s", "3 h 5 min"]
