@@ -15,10 +15,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
 from td3.config import from_dict
-from td3.execution import Planned, threads
+from td3.execution import CpuLearner, threads
 from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool, calls_for
-from td3.execution.cpu.learner import Acting
+from td3.execution.cpu.learner import CpuActing
 from td3.execution.trace import inputs_of, state_of, trace
 from td3.launch.start import prepared, resume, train
 from td3.run.folder import create
@@ -162,7 +162,7 @@ def test_more_threads_must_earn_their_place(
 def test_an_update_is_measured_with_the_threads_asked_for() -> None:
     before = torch.get_num_threads()
     try:
-        updating = threads.example(3, 2, (8,), 4, 2)
+        updating = threads.make_example(3, 2, (8,), 4, 2)
         assert 0 < threads.seconds_of(partial(updating, 2), threads=1) < 10
         assert torch.get_num_threads() == 1
     finally:
@@ -230,10 +230,10 @@ def test_a_run_may_be_eager(tmp_path: Path, update: str) -> None:
             while training.agent.updates.min() < 2:
                 training.advance()
             learner = training.learner
-            assert isinstance(learner, Planned) == (execution == "auto")
-            if isinstance(learner, Planned):
-                assert (learner.updating is not None) == (update == "step")
-                assert sorted(learner.alone) == ([] if update == "step" else [0, 1])
+            assert isinstance(learner, CpuLearner) == (execution == "auto")
+            if isinstance(learner, CpuLearner):
+                assert (learner.updates_of_all is not None) == (update == "step")
+                assert sorted(learner.updates_of_member) == ([] if update == "step" else [0, 1])
 
 
 @pytest.mark.parametrize("agents", [1, 3])
@@ -241,7 +241,7 @@ def test_a_run_may_be_eager(tmp_path: Path, update: str) -> None:
 def test_acting_is_planned_too(agents: int, normalised: bool) -> None:
     agent = TD3(5, 2, 2.0, seed=range(agents), normalize_observations=normalised)
     states = torch.randn(agents, 4, 5)
-    act = Acting(agent, states)
+    act = CpuActing(agent, states)
     for _ in range(3):
         torch.testing.assert_close(act(states), agent.act(states), rtol=0, atol=1e-6)
         agent.actor.flat.data.mul_(1.1)  # as an update does

@@ -16,8 +16,8 @@ import torch
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import from_dict
-from td3.execution import Planned
-from td3.execution.gpu.learner import Captured
+from td3.execution import CpuLearner
+from td3.execution.gpu.learner import GpuLearner
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -35,14 +35,14 @@ Make = Callable[..., Learner]
 
 
 def captured(**how: bool) -> Make:
-    return lambda *parts: Captured(*parts, **how)
+    return lambda *parts: GpuLearner(*parts, **how)
 
 
 # name → device, numbers, tolerance, learner
 MODES: dict[str, tuple[str, torch.dtype, str, Make]] = {
     "eager": ("cpu", SINGLE, "single", Learner),
-    "planned, double": ("cpu", DOUBLE, "double", Planned),
-    "planned": ("cpu", SINGLE, "single", Planned),
+    "planned, double": ("cpu", DOUBLE, "double", CpuLearner),
+    "planned": ("cpu", SINGLE, "single", CpuLearner),
     "eager on a GPU, double": ("cuda", DOUBLE, "double", Learner),
     "captured, double": ("cuda", DOUBLE, "double", captured(compiled=False, fused=False)),
     "captured": ("cuda", SINGLE, "single", captured(compiled=False, fused=False)),

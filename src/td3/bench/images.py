@@ -120,9 +120,9 @@ def sampler(learner: Learner, ring: FrameReplay, batch: int) -> Callable[[int], 
         ring.gather(ring.draw(batch), device)
 
     if device.type == "cuda":
-        from td3.execution.gpu.image_learner import CapturedFrames  # a second, which few need
+        from td3.execution.gpu.image_learner import GpuImageLearner  # a second, which few need
 
-        if isinstance(learner, CapturedFrames):
+        if isinstance(learner, GpuImageLearner):
             once = learner.sampling_alone()
 
     def sample(times: int) -> None:

@@ -17,7 +17,7 @@ import torch
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
-from td3.execution.cpu.learner import Planned
+from td3.execution.cpu.learner import CpuLearner
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -49,15 +49,15 @@ def make_learner(
     if execution == "eager" or (by_observation and (far or not on_gpu)):
         return Learner(agent, replay, interval, population)
     if not on_gpu:
-        return Planned(agent, replay, interval, population)
-    from td3.execution.gpu.image_learner import CapturedFrames
-    from td3.execution.gpu.learner import Captured
+        return CpuLearner(agent, replay, interval, population)
+    from td3.execution.gpu.image_learner import GpuImageLearner
+    from td3.execution.gpu.learner import GpuLearner
 
     compiled = can_compile()
     how: dict[str, Any] = {"compiled": compiled, "fused": compiled and precision != "float32"}
     if isinstance(replay, FrameReplay):
-        return CapturedFrames(agent, replay, interval, population, **how)
-    return Captured(agent, replay, interval, population, **how)
+        return GpuImageLearner(agent, replay, interval, population, **how)
+    return GpuLearner(agent, replay, interval, population, **how)
 
 
 def prepare_gpu(agent: TD3, precision: str) -> None:

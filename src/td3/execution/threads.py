@@ -10,7 +10,7 @@ import torch
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.replay import ReplayBuffer
-from td3.execution.cpu.learner import PlannedUpdates
+from td3.execution.cpu.learner import CpuUpdates
 from td3.execution.products import update_products
 from td3.layout import Layout, layout_size
 from td3.machine import usable_cores
@@ -29,7 +29,7 @@ def fastest_threads(
     products = update_products(state_dim, action_dim, hidden_sizes, batch_size, agents)
     if usable_cores() == 1 or products.flop_per_update(policy_freq=2) < WORTH_SHARING:
         return 1
-    updating = example(state_dim, action_dim, hidden_sizes, batch_size, agents)
+    updating = make_example(state_dim, action_dim, hidden_sizes, batch_size, agents)
     return fastest(partial(updating, 2))  # one of them delayed
 
 
@@ -60,9 +60,9 @@ def fastest(work: Callable[[], None]) -> int:
     return chosen
 
 
-def example(
+def make_example(
     state_dim: int, action_dim: int, hidden_sizes: tuple[int, ...], batch_size: int, agents: int
-) -> PlannedUpdates:
+) -> CpuUpdates:
     """Updates of these sizes, on a ring of zeros."""
     agent = TD3(state_dim, action_dim, hidden_sizes=hidden_sizes, seed=range(agents))
     ring = ReplayBuffer(batch_size, seed=range(agents))
@@ -76,7 +76,7 @@ def example(
         "policy_noise": 0.2,
         "noise_clip": 0.5,
     }
-    return PlannedUpdates(agent, ring, Interval(agents, agent.device), numbers)
+    return CpuUpdates(agent, ring, Interval(agents, agent.device), numbers)
 
 
 def seconds_of(work: Callable[[], None], threads: int) -> float:

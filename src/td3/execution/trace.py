@@ -75,7 +75,7 @@ def trace(
 
     def update(inputs: Sequence[Tensor]) -> list[Tensor]:
         given = iter(inputs)
-        copied = agent_on(agent, given)
+        copied = bind_agent(agent, given)
         prepare(copied)
         chosen = {k: next(given) if isinstance(v, Tensor) else v for k, v in settings.items()}
         *parts, normal = given
@@ -94,7 +94,7 @@ def trace_acting(agent: TD3, states: Tensor) -> fx.GraphModule:
 
     def act(inputs: Sequence[Tensor]) -> list[Tensor]:
         *given, states = inputs
-        return [agent_on(agent, iter(given)).act(states)]
+        return [bind_agent(agent, iter(given)).act(states)]
 
     graph: fx.GraphModule = make_fx(act)(acting_inputs(agent, states))
     return graph
@@ -104,13 +104,13 @@ def acting_inputs(agent: TD3, states: Tensor) -> list[Tensor]:
     return [*state_of(agent), *constants_of(agent), *rates_of(agent), states]
 
 
-def agent_on(agent: TD3, given: Iterator[Tensor]) -> TD3:
+def bind_agent(agent: TD3, given: Iterator[Tensor]) -> TD3:
     """A copy of the agent whose numbers are the given ones."""
     copied = copy.copy(agent)
     copied.trained = {}
     for name, network in agent.trained.items():
-        online, target = network_on(network.online, given), network_on(network.target, given)
-        optimizer = optimizer_on(network.optimizer, online, given)
+        online, target = bind_network(network.online, given), bind_network(network.target, given)
+        optimizer = bind_optimizer(network.optimizer, online, given)
         copied.trained[name] = Trained(online, target, optimizer)
     limit = next(given)
     for actor in (copied.actor, copied.actor_target):
@@ -123,7 +123,7 @@ def agent_on(agent: TD3, given: Iterator[Tensor]) -> TD3:
     return copied
 
 
-def network_on(network: N, given: Iterator[Tensor]) -> N:
+def bind_network(network: N, given: Iterator[Tensor]) -> N:
     """A copy of the network whose numbers are the next given tensor."""
     copied = copy.copy(network)
     learns = network.flat.requires_grad
@@ -133,7 +133,7 @@ def network_on(network: N, given: Iterator[Tensor]) -> N:
     return copied
 
 
-def optimizer_on(optimizer: Adam, network: StackedParameters, given: Iterator[Tensor]) -> Adam:
+def bind_optimizer(optimizer: Adam, network: StackedParameters, given: Iterator[Tensor]) -> Adam:
     """A copy of the optimizer for the copied network, with the given count and moments."""
     copied = copy.copy(optimizer)
     copied.param_groups = [{**optimizer.param_groups[0], "params": [network.flat]}]

@@ -7,15 +7,15 @@ import torch
 from support.learners import assert_same, config, live, parts
 
 from td3.config import Config
-from td3.execution import Planned
+from td3.execution import CpuLearner
 from td3.training.learner import Learner
 
 ROUNDING = 1e-10  # in double precision
 
 
-def both(settings: Config) -> tuple[Learner, Planned]:
+def both(settings: Config) -> tuple[Learner, CpuLearner]:
     double = torch.float64
-    return Learner(*parts(settings, double)), Planned(*parts(settings, double))
+    return Learner(*parts(settings, double)), CpuLearner(*parts(settings, double))
 
 
 VARIANTS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -59,8 +59,8 @@ def test_members_learn_alone() -> None:
 
 def test_it_reserves_its_memory_once() -> None:
     def reserved() -> dict[int, list[int]]:
-        assert planned.updating is not None
-        free = planned.updating.pool.free
+        assert planned.updates_of_all is not None
+        free = planned.updates_of_all.pool.free
         return {size: [memory.data_ptr() for memory in kept] for size, kept in free.items()}
 
     plain, planned = both(config(2))
@@ -72,7 +72,7 @@ def test_it_reserves_its_memory_once() -> None:
 
 
 def test_put_back_it_goes_on_to_the_bit() -> None:
-    one, other = (Planned(*parts(config(2))) for _ in range(2))
+    one, other = (CpuLearner(*parts(config(2))) for _ in range(2))
     live((one, other), steps=30, per_agent=1)
     saved = {name: tensor.clone() for name, tensor in one.agent.tensors().items()}
     one.learn(3)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from support.learners import ACTION, STATE, assert_same, config, live, parts, taken
-from support.pretend import Event, pretend_graphs
+from support.simulated_device import Event, simulate_device
 
 from td3.config import Config
-from td3.execution.gpu.learner import Captured
+from td3.execution.gpu.learner import GpuLearner
 from td3.execution.gpu.random_upload import AHEAD
 from td3.training.learner import Learner
 
@@ -16,11 +16,11 @@ ROW = 2 * STATE + ACTION + 2
 
 @pytest.fixture(autouse=True)
 def _no_gpu_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend_graphs(monkeypatch)
+    simulate_device(monkeypatch)
 
 
-def both(settings: Config) -> tuple[Learner, Captured]:
-    return Learner(*parts(settings)), Captured(*parts(settings), compiled=False, fused=False)
+def both(settings: Config) -> tuple[Learner, GpuLearner]:
+    return Learner(*parts(settings)), GpuLearner(*parts(settings), compiled=False, fused=False)
 
 
 @pytest.mark.parametrize("host", [False, True], ids=["ring on the device", "ring on the host"])
@@ -39,7 +39,7 @@ def test_it_does_what_the_plain_learner_does(host: bool, agents: int) -> None:
 def test_a_device_that_is_late_changes_nothing(
     host: bool, agents: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_graphs(monkeypatch, late=True)
+    simulate_device(monkeypatch, late=True)
     plain, fast = both(config(agents, agent={"policy_freq": 8}))
     if host:
         fast.replay.device = torch.device("cpu", 0)
@@ -53,7 +53,7 @@ def test_a_device_that_is_late_changes_nothing(
 def test_random_numbers_are_kept_until_a_late_device_has_used_them(
     others_early: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_graphs(monkeypatch, late=True, others_early=others_early)
+    simulate_device(monkeypatch, late=True, others_early=others_early)
     plain, fast = both(config())
     live((plain, fast), steps=5, per_agent=1)
     for learner in (plain, fast):
@@ -63,7 +63,7 @@ def test_random_numbers_are_kept_until_a_late_device_has_used_them(
 
 
 def test_many_transitions_are_stored_by_a_late_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend_graphs(monkeypatch, late=True)
+    simulate_device(monkeypatch, late=True)
     plain, fast = both(config())
     rng = np.random.default_rng(0)
     for _ in range(6):  # as while actions are random
@@ -80,7 +80,7 @@ def test_many_transitions_are_stored_by_a_late_device(monkeypatch: pytest.Monkey
 def test_who_does_not_wait_for_a_late_device_is_found_out(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_graphs(monkeypatch, late=True)
+    simulate_device(monkeypatch, late=True)
     monkeypatch.setattr(Event, what, lambda self: None)
     with pytest.raises(AssertionError):
         live(both(config(1)), steps=5, per_agent=1)
@@ -90,7 +90,7 @@ def test_who_does_not_wait_for_a_late_device_is_found_out(
 def test_actions_wait_for_what_moves_how_an_agent_acts_and_for_nothing_else(
     normalised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_graphs(monkeypatch, late=True)
+    simulate_device(monkeypatch, late=True)
     varied = {"environment": {"normalize_observations": normalised}, "agent": {"policy_freq": 9}}
     _, fast = both(config(**varied))
     rng = np.random.default_rng(0)
@@ -111,7 +111,7 @@ def test_actions_wait_for_what_moves_how_an_agent_acts_and_for_nothing_else(
 def test_what_was_expected_before_learning_is_thought_over(
     late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_graphs(monkeypatch, late=late)
+    simulate_device(monkeypatch, late=late)
     plain, fast = both(config())
     live((plain, fast), steps=3, per_agent=1)
     states, others = (np.full((3, STATE), number, dtype=np.float32) for number in (1.0, 2.0))
@@ -171,7 +171,7 @@ def test_resets_among_random_steps_capture_nothing_anew() -> None:
         rows = np.full((count, ROW), count, dtype=np.float32)
         for learner in (plain, fast):
             learner.store(taken([0] * count, rows))
-        storings.add(fast.storing)
+        storings.add(fast.transition_upload)
     assert len(storings) == 1
     live((plain, fast), steps=3, per_agent=4)
     assert_same(plain, fast)

@@ -27,7 +27,7 @@ class Plan:
         self.pool, self.device = pool, inputs[0].device
         self.calls: list[Callable[[], object]] = []
         self.outputs: list[Tensor] = []
-        self.owner = owners(nodes)
+        self.owner = find_owners(nodes)
         self.last_use = {
             self.owner[used]: place
             for place, node in enumerate(nodes)
@@ -68,7 +68,7 @@ class Plan:
             method = getattr(Tensor, target._schema.name.removeprefix("aten::"), target)
             self.calls.append(partial(method, *arguments, **options))
         else:
-            self.values[node] = self.room_for(node, place)
+            self.values[node] = self.memory_for(node, place)
             self.calls += calls_for(target, arguments, options, self.values[node], self.pool)
 
     def is_constant(self, node: fx.Node) -> bool:
@@ -77,7 +77,7 @@ class Plan:
             return False
         return all(used in self.constant for used in node.all_input_nodes)
 
-    def room_for(self, node: fx.Node, place: int) -> Tensor:
+    def memory_for(self, node: fx.Node, place: int) -> Tensor:
         """Where its value goes: in the place of an argument that ends here, or into the pool."""
         like = node.meta["tensor_meta"]
         for used in node.all_input_nodes if torch.Tag.pointwise in operator_tags(node) else []:
@@ -123,7 +123,7 @@ def operator_tags(node: fx.Node) -> Sequence[Any]:
     return tags
 
 
-def owners(nodes: Sequence[fx.Node]) -> dict[fx.Node, fx.Node]:
+def find_owners(nodes: Sequence[fx.Node]) -> dict[fx.Node, fx.Node]:
     """For each node the one that made the memory in which its value lies."""
     owner: dict[fx.Node, fx.Node] = {}
     for node in nodes:

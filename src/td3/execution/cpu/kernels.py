@@ -51,11 +51,11 @@ def calls_for(
     target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor, pool: Pool
 ) -> list[Call]:
     """Calls that write `target(*arguments, **options)` into `out`."""
-    calls = product(arguments, out, pool) if target in PRODUCTS and not options else []
-    return calls or [into(target, arguments, options, out)]
+    calls = product_calls(arguments, out, pool) if target in PRODUCTS and not options else []
+    return calls or [write_into(target, arguments, options, out)]
 
 
-def product(arguments: Sequence[Tensor], out: Tensor, pool: Pool) -> list[Call]:
+def product_calls(arguments: Sequence[Tensor], out: Tensor, pool: Pool) -> list[Call]:
     """Matrix products of shapes that the library multiplies slowly, another way; else nothing.
 
     A result of few columns takes two to fifteen times as long as the same one lying on its side,
@@ -76,16 +76,18 @@ def product(arguments: Sequence[Tensor], out: Tensor, pool: Pool) -> list[Call]:
     return [partial(function, *turned, out=lying), partial(out.copy_, lying.mT)]
 
 
-def into(target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor) -> Call:
+def write_into(
+    target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor
+) -> Call:
     """The call with the least to do around the arithmetic."""
     name = target._schema.name.removeprefix("aten::")
     if is_same(arguments[0], out) and (in_place := getattr(torch, f"{name}_", None)):
         return partial(in_place, *arguments, **options)
     # Functions of `torch` cost a microsecond less per call than the operators they stand for.
     candidates = [(getattr(torch, name), "out")] if hasattr(torch, name) else []
-    for function, room in [*candidates, *writing_variants(target)]:
+    for function, room in [*candidates, *find_out_variants(target)]:
         call = partial(function, *arguments, **options, **{room: out})
-        if works(call):
+        if is_supported(call):
             return call
 
     def compute_and_copy() -> None:
@@ -103,7 +105,7 @@ def is_same(argument: object, out: Tensor) -> bool:
     )
 
 
-def works(call: Call) -> bool:
+def is_supported(call: Call) -> bool:
     """Whether there is such a kernel. Its result, from memory not yet filled, does not matter."""
     try:
         call()
@@ -112,7 +114,7 @@ def works(call: Call) -> bool:
     return True
 
 
-def writing_variants(target: Any) -> list[tuple[Any, str]]:
+def find_out_variants(target: Any) -> list[tuple[Any, str]]:
     """Variants of the operator that write into one given tensor, and what they call it."""
     takes = [argument.name for argument in target._schema.arguments]
     found = []

@@ -18,42 +18,42 @@ from td3.training.metrics import Interval
 from td3.training.population import Population
 
 
-class Planned(Learner):
+class CpuLearner(Learner):
     """A learner on a CPU; together, or one by one, its members have plans of their own."""
 
     def __init__(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
     ) -> None:
         super().__init__(agent, replay, interval, population)
-        self.acting: Acting | None = None
-        self.updating: PlannedUpdates | None = None
-        self.alone: dict[int, PlannedUpdates] = {}
+        self.acting: CpuActing | None = None
+        self.updates_of_all: CpuUpdates | None = None
+        self.updates_of_member: dict[int, CpuUpdates] = {}
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         given = torch.from_numpy(states).to(self.agent.dtype)
         given = given.view(self.agent.agents, -1, states.shape[1])
         if self.acting is None:
-            self.acting = Acting(self.agent, given)
+            self.acting = CpuActing(self.agent, given)
         return self.acting(given).flatten(0, 1).numpy()
 
     def learn(self, updates: int) -> None:
-        if self.updating is None:
+        if self.updates_of_all is None:
             numbers = self.population.hyperparameters
-            self.updating = PlannedUpdates(self.agent, self.replay, self.interval, numbers)
-        self.updating(updates)
+            self.updates_of_all = CpuUpdates(self.agent, self.replay, self.interval, numbers)
+        self.updates_of_all(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
-        if agent not in self.alone:
-            self.alone[agent] = PlannedUpdates(
+        if agent not in self.updates_of_member:
+            self.updates_of_member[agent] = CpuUpdates(
                 self.agent.member(agent),
                 self.replay.member(agent),
                 self.interval.member(agent),
                 self.population.hyperparameters_of(agent),
             )
-        self.alone[agent](updates)
+        self.updates_of_member[agent](updates)
 
 
-class PlannedUpdates:
+class CpuUpdates:
     """Steps 4 to 15 as two plans: with the delayed steps, and without."""
 
     def __init__(
@@ -96,7 +96,7 @@ class PlannedUpdates:
         self.replay.gather_rows(self.replay.places(self.uniform), out=self.rows)
 
 
-class Acting:
+class CpuActing:
     """Does what `TD3.act` does, for as many states as it was made for."""
 
     @torch.no_grad()
@@ -116,10 +116,10 @@ def fuse_adam(agent: TD3) -> None:
     """Let the optimizers of a copied agent take their step in one pass over memory."""
     for network in agent.trained.values():
         if type(network.optimizer) is Adam:
-            network.optimizer.__dict__["step"] = fused_step(network.optimizer)
+            network.optimizer.__dict__["step"] = make_fused_step(network.optimizer)
 
 
-def fused_step(optimizer: Adam) -> Any:
+def make_fused_step(optimizer: Adam) -> Any:
     """PyTorch's kernel for the same step, once per agent, for each has a count of its own."""
 
     def step() -> None:

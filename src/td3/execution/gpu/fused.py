@@ -33,7 +33,7 @@ def fuse(agent: TD3) -> None:
     if agent.dtype == torch.float32:
         for network in agent.trained.values():
             if type(network.optimizer) is Adam:
-                network.optimizer.__dict__["step"] = step_at_once(network.optimizer)
+                network.optimizer.__dict__["step"] = make_fused_step(network.optimizer)
 
 
 def fuse_networks(agent: TD3) -> None:
@@ -231,7 +231,7 @@ def _(
     return x_gradient, flat.new_empty(networks, flat.shape[1] if to_weights else 0)
 
 
-def step_at_once(optimizer: Adam) -> Callable[[], None]:
+def make_fused_step(optimizer: Adam) -> Callable[[], None]:
     """`Adam.step` in one pass over memory."""
 
     def step() -> None:

@@ -18,8 +18,8 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import Batch
 from td3.execution.gpu.graph import Graph
-from td3.execution.gpu.learner import Traced, cloned, inductor
-from td3.execution.gpu.random_upload import across, pinned
+from td3.execution.gpu.learner import TracedLearner, clone_tensors, compile_graph
+from td3.execution.gpu.random_upload import copy_async, pinned_zeros
 from td3.execution.trace import inputs_of, trace
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -27,7 +27,7 @@ from td3.training.population import Population
 SLOTS = 8  # updates that the host may be ahead
 
 
-class Slot(NamedTuple):
+class UploadSlot(NamedTuple):
     """What one update needs, on its way."""
 
     drawn: Tensor
@@ -35,7 +35,7 @@ class Slot(NamedTuple):
     sent: torch.cuda.Event
 
 
-class CapturedFrames(Traced):
+class GpuImageLearner(TracedLearner):
     """A learner whose update is a graph, captured with the delayed steps and without."""
 
     replay: FrameReplay
@@ -56,7 +56,9 @@ class CapturedFrames(Traced):
         self.drawn = torch.zeros(drawn, dtype=torch.int64, device=agent.device)
         self.noise = torch.zeros(noise, dtype=agent.dtype, device=agent.device)
         self.slots = [
-            Slot(pinned(*drawn, dtype=torch.int64), pinned(*noise), torch.cuda.Event())
+            UploadSlot(
+                pinned_zeros(*drawn, dtype=torch.int64), pinned_zeros(*noise), torch.cuda.Event()
+            )
             for _ in range(SLOTS)
         ]
         self.turn = 0
@@ -82,8 +84,8 @@ class CapturedFrames(Traced):
         slot.drawn.copy_(torch.from_numpy(self.replay.draw(self.batch)))
         for stream, out in zip(self.agent.smooth, slot.noise.numpy(), strict=True):
             stream.standard_normal(out=out, dtype=out.dtype)
-        across(self.drawn, slot.drawn)
-        across(self.noise, slot.noise)
+        copy_async(self.drawn, slot.drawn)
+        copy_async(self.noise, slot.noise)
         slot.sent.record()
 
     def capture(self) -> Graph:
@@ -95,13 +97,13 @@ class CapturedFrames(Traced):
             agent, example, self.noise, self.settings, agent.due(self.policy_freq), self.prepare
         )
         tensors = inputs_of(agent, example, self.noise, self.settings)[: -len(example) - 1]
-        function: Callable[..., Any] = inductor(update) if self.compiled else update
+        function: Callable[..., Any] = compile_graph(update) if self.compiled else update
 
         def sample_and_update(tensors: list[Tensor], sums: Tensor) -> None:
             seen = function([*tensors, *sample(), self.noise])
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
 
-        trial = cloned((tensors, sums))
+        trial = clone_tensors((tensors, sums))
         with torch.no_grad():
             return Graph(
                 lambda: sample_and_update(tensors, sums),
@@ -121,7 +123,7 @@ class CapturedFrames(Traced):
             fuse_pictures(replay)
         if not self.compiled:
             return lambda: replay.collected(self.drawn)
-        collected = inductor(make_fx(lambda drawn: list(replay.collected(drawn)))(self.drawn))
+        collected = compile_graph(make_fx(lambda drawn: list(replay.collected(drawn)))(self.drawn))
         return lambda: Batch(*collected(self.drawn))
 
     def sampling_alone(self) -> Callable[[], None]:

@@ -23,8 +23,8 @@ from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.trained import Trained
 from td3.algorithm.transitions import Transitions
 from td3.execution.gpu.graph import Graph
-from td3.execution.gpu.random_upload import AHEAD, Fetching, Sending, at_hand
-from td3.execution.gpu.transfers import Acting, Storing
+from td3.execution.gpu.random_upload import AHEAD, BatchUpload, RandomUpload, current_numbers
+from td3.execution.gpu.transfers import GpuActing, TransitionUpload
 from td3.execution.trace import Prepare, inputs_of, trace
 from td3.seeding import Stream
 from td3.training.learner import Learner
@@ -32,7 +32,7 @@ from td3.training.metrics import Interval
 from td3.training.population import Population
 
 
-class Traced(Learner):
+class TracedLearner(Learner):
     """A learner on a GPU whose update is traced; Inductor may merge it, our kernels compute it."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Traced(Learner):
             fuse(agent)
 
 
-class Captured(Traced):
+class GpuLearner(TracedLearner):
     """A learner whose every action is a graph that was captured once."""
 
     def __init__(
@@ -66,10 +66,10 @@ class Captured(Traced):
         **how: bool,
     ) -> None:
         super().__init__(agent, replay, interval, population, **how)
-        self.updating: CapturedUpdates | None = None
-        self.alone: dict[int, CapturedUpdates] = {}
-        self.acting: Acting | None = None
-        self.storing: Storing | None = None
+        self.updates_of_all: GpuUpdates | None = None
+        self.updates_of_member: dict[int, GpuUpdates] = {}
+        self.acting: GpuActing | None = None
+        self.transition_upload: TransitionUpload | None = None
         self.actor_moved = torch.cuda.Event()
         self.expected: NDArray[np.float32] | None = None
         """The states for which actions are being chosen."""
@@ -89,7 +89,7 @@ class Captured(Traced):
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.acting is None or self.acting.environments != len(states):
-            self.acting = Acting(self.acting_copy(), len(states), self.actor_moved)
+            self.acting = GpuActing(self.acting_copy(), len(states), self.actor_moved)
         if states is not self.expected:
             self.acting.begin(states)
             self.expected = None
@@ -101,36 +101,38 @@ class Captured(Traced):
             super().store(transitions)
             return
         rows = transitions.rows
-        if self.storing is None or self.storing.environments != len(rows):
-            self.storing = Storing(self.agent, self.replay, self.sizes, len(rows))
-        self.storing(rows)
+        if self.transition_upload is None or self.transition_upload.environments != len(rows):
+            self.transition_upload = TransitionUpload(
+                self.agent, self.replay, self.sizes, len(rows)
+            )
+        self.transition_upload(rows)
 
     def is_whole_step(self, owners: NDArray[np.int64]) -> bool:
         """Whether there is a row of every environment; some may only have reset."""
-        if known := self.acting or self.storing:
+        if known := self.acting or self.transition_upload:
             return len(owners) == known.environments
         counts = np.bincount(owners, minlength=self.agent.agents)
         return bool(counts[0] and (counts == counts[0]).all())
 
     def learn(self, updates: int) -> None:
         self.before_learning()
-        if self.updating is None:
-            self.updating = self.update_graphs(
+        if self.updates_of_all is None:
+            self.updates_of_all = self.update_graphs(
                 self.agent, self.replay, self.interval, self.population.hyperparameters, self.sizes
             )
-        self.updating(updates)
+        self.updates_of_all(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
         self.before_learning()
-        if agent not in self.alone:
-            self.alone[agent] = self.update_graphs(
+        if agent not in self.updates_of_member:
+            self.updates_of_member[agent] = self.update_graphs(
                 self.agent.member(agent),
                 self.replay.member(agent),
                 self.interval.member(agent),
                 self.population.hyperparameters_of(agent),
                 self.sizes[agent : agent + 1],
             )
-        self.alone[agent](updates)
+        self.updates_of_member[agent](updates)
 
     def before_learning(self) -> None:
         self.expected = None  # it may act otherwise from now on
@@ -145,8 +147,8 @@ class Captured(Traced):
         interval: Interval,
         numbers: dict[str, Any],
         sizes: Tensor,
-    ) -> "CapturedUpdates":
-        return CapturedUpdates(
+    ) -> "GpuUpdates":
+        return GpuUpdates(
             agent,
             replay,
             interval,
@@ -172,26 +174,29 @@ class Captured(Traced):
         return copied
 
     def streams(self) -> dict[str, list[Stream]]:
-        for updating in self.all_updating:
-            updating.sending.rewind()
+        for updating in self.all_updates:
+            updating.random.rewind()
         return super().streams()
 
     def close(self) -> None:
-        for updating in self.all_updating:
-            updating.sending.draws.close()
+        for updating in self.all_updates:
+            updating.random.blocks.close()
             updating.graphs.clear()  # they and what they work on refer to each other
         if self.acting:
             self.acting.done.synchronize()
             del self.acting.graph
-        self.acting = self.storing = self.updating = None
-        self.alone.clear()
+        self.acting = self.transition_upload = self.updates_of_all = None
+        self.updates_of_member.clear()
 
     @property
-    def all_updating(self) -> list["CapturedUpdates"]:
-        return [*self.alone.values(), *([self.updating] if self.updating else [])]
+    def all_updates(self) -> list["GpuUpdates"]:
+        return [
+            *self.updates_of_member.values(),
+            *([self.updates_of_all] if self.updates_of_all else []),
+        ]
 
 
-class CapturedUpdates:
+class GpuUpdates:
     """Steps 4 to 15 as two graphs: with the delayed steps, and without."""
 
     def __init__(
@@ -210,14 +215,16 @@ class CapturedUpdates:
         self.actor_moved = actor_moved
         settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
         self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
-        self.sending = Sending(agent, replay, batch)
-        self.given = {**self.sending.given, "sizes": sizes}
+        self.random = RandomUpload(agent, replay, batch)
+        self.given = {**self.random.given, "sizes": sizes}
         assert replay.rows is not None
         self.picked = torch.zeros(
             agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype, device=agent.device
         )
         self.offsets = torch.arange(agent.agents, device=agent.device)[:, None] * replay.capacity
-        self.fetching = Fetching(replay, self.picked) if replay.device != agent.device else None
+        self.batch_upload = (
+            BatchUpload(replay, self.picked) if replay.device != agent.device else None
+        )
         self.graphs = {
             delayed: self.capture(settings, batch, delayed, prepare, compiled)
             for delayed in (True, False)
@@ -228,7 +235,7 @@ class CapturedUpdates:
     ) -> Graph:
         agent, replay, sums = self.agent, self.replay, self.interval.sums
         parts = self.picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-        noise = at_hand(self.given, "normal")
+        noise = current_numbers(self.given, "normal")
         update = trace(agent, Batch(*parts), noise, settings, delayed, prepare)
         tensors = inputs_of(agent, Batch(*parts), noise, settings)[: -len(Batch._fields) - 1]
 
@@ -236,16 +243,16 @@ class CapturedUpdates:
             tensors: list[Tensor], picked: Tensor, sums: Tensor, given: dict[str, Tensor]
         ) -> None:
             parts = picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-            seen = update([*tensors, *parts, at_hand(given, "normal")])
+            seen = update([*tensors, *parts, current_numbers(given, "normal")])
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
             given["position"].add_(1).remainder_(2 * AHEAD)
 
         arguments = (tensors, self.picked, sums, self.given)
-        trial = cloned(arguments)
+        trial = clone_tensors(arguments)
         graph = make_fx(update_once)(*trial)
         graph.graph.eliminate_dead_code()
         graph.recompile()
-        function: Callable[..., Any] = inductor(graph) if compiled else graph
+        function: Callable[..., Any] = compile_graph(graph) if compiled else graph
 
         def sample_and_update() -> None:
             # Apart from the update, which would pick each number from the ring when it needs it.
@@ -261,7 +268,7 @@ class CapturedUpdates:
 
     def sample(self) -> None:
         """Pick the batch at hand from the ring on the device."""
-        if self.fetching:
+        if self.batch_upload:
             return
         assert self.replay.rows is not None
         given = self.given
@@ -270,16 +277,16 @@ class CapturedUpdates:
 
             pick(self.replay.rows, given, self.picked)
             return
-        places = (at_hand(given, "uniform") * given["sizes"]).long() + self.offsets
+        places = (current_numbers(given, "uniform") * given["sizes"]).long() + self.offsets
         rows = self.replay.rows.flatten(0, 1)
         torch.index_select(rows, 0, places.flatten(), out=self.picked)
 
     def __call__(self, updates: int) -> None:
         agent, counts = self.agent, self.interval.counts
         for _ in range(updates):
-            self.sending.advance()
-            if self.fetching:
-                self.fetching(self.sending.uniform_at_hand)
+            self.random.advance()
+            if self.batch_upload:
+                self.batch_upload(self.random.current_uniform)
             delayed = agent.due(self.policy_freq)
             self.graphs[delayed].replay()
             if delayed:
@@ -287,15 +294,15 @@ class CapturedUpdates:
             agent.updates += 1
             agent.flush_denormals()
             counts[:, : 3 if delayed else 2] += 1
-            self.sending.look_ahead()
+            self.random.send_ahead()
 
 
-def cloned(tensors: Any) -> Any:
+def clone_tensors(tensors: Any) -> Any:
     """The same numbers elsewhere, so that a trial run changes nothing."""
     return torch.utils._pytree.tree_map(torch.clone, tensors)
 
 
-def inductor(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_graph(function: Callable[..., Any]) -> Callable[..., Any]:
     """Merge element-wise operations; the same choices on every run."""
     known = hasattr(torch._inductor.config, "deterministic")
     options: dict[str, Any] = {"deterministic": True} if known else {}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from td3.seeding import Stream, restore_stream, stream_state
 
 
-class Draws:
+class RandomBlocks:
     """Uniform numbers for step 4 and normal ones for step 6, in blocks of several updates.
 
     One block is what as many single draws would give: the streams do not notice.

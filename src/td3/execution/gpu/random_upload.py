@@ -9,14 +9,14 @@ from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
-from td3.execution.gpu.random_blocks import Draws
+from td3.execution.gpu.random_blocks import RandomBlocks
 from td3.machine import usable_cores
 
 AHEAD = 32  # updates per block of random numbers
 AGENTS_PER_THREAD = 8  # one thread draws theirs in less time than their updates take
 
 
-class Sending:
+class RandomUpload:
     """Random numbers on their way to the device, where two blocks of AHEAD updates have room.
 
     While one is used, the next is sent beside the updates, and the one after that is drawn.
@@ -24,10 +24,10 @@ class Sending:
 
     def __init__(self, agent: TD3, replay: ReplayBuffer, batch: int) -> None:
         shape, device = (agent.agents, AHEAD, batch), agent.device
-        self.uniform = [pinned(*shape, dtype=torch.float64) for _ in range(3)]
-        self.normal = [pinned(*shape, agent.action_dim) for _ in range(3)]
+        self.uniform = [pinned_zeros(*shape, dtype=torch.float64) for _ in range(3)]
+        self.normal = [pinned_zeros(*shape, agent.action_dim) for _ in range(3)]
         self.copied = [torch.cuda.Event() for _ in range(3)]
-        self.draws = Draws(
+        self.blocks = RandomBlocks(
             replay.streams,
             agent.smooth,
             [u.numpy() for u in self.uniform],
@@ -53,20 +53,20 @@ class Sending:
     def advance(self) -> None:
         """See to it that the numbers of the next update are there when it runs."""
         if self.used == AHEAD:
-            self.turn_over()
+            self.switch_block()
         self.used += 1
 
-    def look_ahead(self) -> None:
+    def send_ahead(self) -> None:
         """Half-way through a block, send the next, which has been drawn by now."""
         if self.used == AHEAD // 2:
             self.send()
 
-    def turn_over(self) -> None:
+    def switch_block(self) -> None:
         """Leave the block that is used up for the next."""
         if self.sent:
             self.free[self.half].record()
             self.sent.pop(0)
-            self.draws.finish()
+            self.blocks.finish()
         if not self.sent:
             self.send()
         self.half, self.used = 1 - self.half, 0
@@ -75,19 +75,19 @@ class Sending:
     def send(self) -> None:
         """Send a block to the other half, and begin to draw the next."""
         other = 1 - self.half
-        drawn = self.draws.take()
+        drawn = self.blocks.take()
         with torch.cuda.stream(self.stream):
             self.free[other].wait()
-            across(self.given["uniform"][other], self.uniform[drawn])
-            across(self.given["normal"][other], self.normal[drawn])
+            copy_async(self.given["uniform"][other], self.uniform[drawn])
+            copy_async(self.given["normal"][other], self.normal[drawn])
             self.ready[other].record()
             self.copied[drawn].record()
         self.sent.append(drawn)
-        self.copied[self.draws.turn].synchronize()  # long ago, unless the host ran far ahead
-        self.draws.begin()
+        self.copied[self.blocks.turn].synchronize()  # long ago, unless the host ran far ahead
+        self.blocks.begin()
 
     @property
-    def uniform_at_hand(self) -> NDArray[np.float64]:
+    def current_uniform(self) -> NDArray[np.float64]:
         """The numbers that pick the batch at hand, on the host."""
         numbers: NDArray[np.float64] = self.uniform[self.sent[0]].numpy()[:, self.used - 1]
         return numbers
@@ -95,22 +95,22 @@ class Sending:
     def rewind(self) -> None:
         """Put the streams to where the updates so far have left them."""
         torch.cuda.synchronize(self.device)
-        self.draws.rewind(self.used)
+        self.blocks.rewind(self.used)
         self.reset()
 
 
-def at_hand(given: dict[str, Tensor], name: str) -> Tensor:
+def current_numbers(given: dict[str, Tensor], name: str) -> Tensor:
     """The random numbers of the update at hand, for each agent."""
     half, place = given["position"] // AHEAD, given["position"] % AHEAD
     return given[name][half, :, place].squeeze(0)
 
 
-class Fetching:
+class BatchUpload:
     """Batches from a ring that stayed in host memory."""
 
     def __init__(self, replay: ReplayBuffer, picked: Tensor) -> None:
         self.replay, self.picked = replay, picked
-        self.buffers = [pinned(*picked.shape) for _ in range(2)]
+        self.buffers = [pinned_zeros(*picked.shape) for _ in range(2)]
         self.sent = [torch.cuda.Event() for _ in range(2)]
         self.turn = 0
 
@@ -118,14 +118,14 @@ class Fetching:
         self.turn = 1 - self.turn
         self.sent[self.turn].synchronize()
         rows = self.replay.gather_rows(self.replay.places(uniform), out=self.buffers[self.turn])
-        across(self.picked, rows)
+        copy_async(self.picked, rows)
         self.sent[self.turn].record()
 
 
-def across(target: Tensor, source: Tensor) -> None:
+def copy_async(target: Tensor, source: Tensor) -> None:
     """Have the device copy from pinned memory when it gets there."""
     target.copy_(source, non_blocking=True)
 
 
-def pinned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def pinned_zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.zeros(shape, dtype=dtype).pin_memory()

@@ -14,20 +14,20 @@ from torch import Tensor
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer, row_width
 from td3.execution.gpu.graph import Graph
-from td3.execution.gpu.random_upload import pinned
+from td3.execution.gpu.random_upload import pinned_zeros
 
 Parts = dict[str, tuple[tuple[int, ...], torch.dtype]]
 ALIGNED = 64  # bytes
 
 
-class Acting:
+class GpuActing:
     """States to the device and actions back, as one graph."""
 
     def __init__(self, agent: TD3, environments: int, moved: torch.cuda.Event) -> None:
         """`moved` is recorded after updates of the actors; a frozen one's actions are masked."""
         self.agent, self.environments, self.moved = agent, environments, moved
         self.states, self.chosen = (
-            pinned(environments, width) for width in (agent.state_dim, agent.action_dim)
+            pinned_zeros(environments, width) for width in (agent.state_dim, agent.action_dim)
         )
         self.states_here, self.chosen_here = self.states.numpy(), self.chosen.numpy()
         self.states_there = torch.zeros_like(self.states, device=agent.device)
@@ -63,7 +63,7 @@ class Acting:
         return actions
 
 
-class Storing:
+class TransitionUpload:
     """Transitions to the ring on the device, one of each environment at a time."""
 
     def __init__(self, agent: TD3, replay: ReplayBuffer, sizes: Tensor, environments: int) -> None:
@@ -73,18 +73,18 @@ class Storing:
         self.rings = np.arange(agent.agents)[:, None] * replay.capacity
         if replay.rows is None:
             replay.allocate(agent.state_dim, agent.action_dim)
-        self.parcels = [Parcel(agent, replay, sizes, environments) for _ in range(2)]
+        self.slots = [TransitionSlot(agent, replay, sizes, environments) for _ in range(2)]
 
     def __call__(self, rows: NDArray[np.float32]) -> None:
-        replay, parcel = self.replay, self.parcels[0]
-        self.parcels.reverse()
+        replay, slot = self.replay, self.slots[0]
+        self.slots.reverse()
         places = (replay.added[:, None] + self.next_places) % replay.capacity
         places += self.rings
         replay.added += self.per_agent
-        parcel.send(rows, places.reshape(-1), replay.sizes[:, None])
+        slot.send(rows, places.reshape(-1), replay.sizes[:, None])
 
 
-class Parcel:
+class TransitionSlot:
     """A step's transitions on their way, in memory of their own."""
 
     def __init__(self, agent: TD3, replay: ReplayBuffer, sizes: Tensor, environments: int) -> None:
@@ -93,12 +93,12 @@ class Parcel:
             "places": ((environments,), torch.int64),
             "sizes": ((agent.agents, 1), torch.int64),
         }
-        packed = pinned(packed_size(parts), dtype=torch.uint8)
+        packed = pinned_zeros(packed_size(parts), dtype=torch.uint8)
         there = torch.zeros_like(packed, device=agent.device)
         here = {name: part.numpy() for name, part in unpack(packed, parts).items()}
         self.rows, self.places, self.sizes = here["rows"], here["places"], here["sizes"]
         self.arrived = torch.cuda.Event()
-        self.deliver = delivery(packed, there, unpack(there, parts), replay, sizes)
+        self.deliver = make_delivery(packed, there, unpack(there, parts), replay, sizes)
         self.graph: Graph | None = None
 
     def send(
@@ -112,7 +112,7 @@ class Parcel:
         self.arrived.record()
 
 
-def delivery(
+def make_delivery(
     packed: Tensor, there: Tensor, given: dict[str, Tensor], replay: ReplayBuffer, sizes: Tensor
 ) -> Callable[[], None]:
     """One copy, then each row to its place in the rings."""
@@ -129,7 +129,7 @@ def delivery(
 
 def packed_size(parts: Parts) -> int:
     """Bytes that hold all parts, each beginning at a multiple of ALIGNED."""
-    return sum(room(shape, dtype) for shape, dtype in parts.values())
+    return sum(padded_bytes(shape, dtype) for shape, dtype in parts.values())
 
 
 def unpack(packed: Tensor, parts: Parts) -> dict[str, Tensor]:
@@ -138,9 +138,9 @@ def unpack(packed: Tensor, parts: Parts) -> dict[str, Tensor]:
     for name, (shape, dtype) in parts.items():
         size = int(np.prod(shape)) * dtype.itemsize
         found[name] = packed[start : start + size].view(dtype).view(shape)
-        start += room(shape, dtype)
+        start += padded_bytes(shape, dtype)
     return found
 
 
-def room(shape: tuple[int, ...], dtype: torch.dtype) -> int:
+def padded_bytes(shape: tuple[int, ...], dtype: torch.dtype) -> int:
     return -(-int(np.prod(shape)) * dtype.itemsize // ALIGNED) * ALIGNED

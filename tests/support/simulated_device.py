@@ -83,10 +83,10 @@ class Event:
         self.device.current.ask(partial(self.stream.catch_up, self.after))
 
 
-def pretend_graphs(
+def simulate_device(
     monkeypatch: pytest.MonkeyPatch, late: bool = False, others_early: bool = False
 ) -> None:
-    """Let `Captured` do all that it does, on a CPU."""
+    """Let `GpuLearner` do all that it does, on a CPU."""
     device = Device(late, others_early)
 
     def capture(
@@ -103,13 +103,13 @@ def pretend_graphs(
     for module in (learner, image_learner, transfers):
         monkeypatch.setattr(module, "Graph", capture)
 
-    def across(target: torch.Tensor, source: torch.Tensor) -> None:
+    def copy_async(target: torch.Tensor, source: torch.Tensor) -> None:
         device.current.ask(partial(target.copy_, source))
 
     for module in (image_learner, transfers, random_upload):
-        monkeypatch.setattr(module, "pinned", pageable)
+        monkeypatch.setattr(module, "pinned_zeros", pageable)
     for module in (image_learner, random_upload):
-        monkeypatch.setattr(module, "across", across)
+        monkeypatch.setattr(module, "copy_async", copy_async)
     monkeypatch.setattr(torch.cuda, "Event", lambda: Event(device))
     monkeypatch.setattr(torch.cuda, "Stream", device.stream)
     monkeypatch.setattr(torch.cuda, "stream", device.on)
