@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
@@ -19,7 +20,7 @@ from td3.execution import CpuLearner, threads
 from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool, calls_for
 from td3.execution.cpu.learner import CpuActing
-from td3.execution.trace import inputs_of, state_of, trace
+from td3.execution.trace import agent_tensors, trace, update_inputs
 from td3.launch.start import prepared, resume, train
 from td3.run.folder import create
 
@@ -53,10 +54,10 @@ def test_the_trace_equals_the_update_to_the_bit_and_tracing_changes_nothing(dela
     graph = trace(agent, batch, noise, SETTINGS, delayed)
     assert equal(numbers(agent), before)
     traced = copy.deepcopy(agent)
-    seen = graph(inputs_of(traced, batch, noise, SETTINGS))
+    seen = graph(update_inputs(traced, batch, noise, SETTINGS).flat())
     expected = [number for number in agent.update(batch, noise) if number is not None]
     assert equal(seen, expected)
-    assert equal(state_of(traced), state_of(agent))
+    assert equal(tree_leaves(agent_tensors(traced)), tree_leaves(agent_tensors(agent)))
 
 
 def test_a_trace_takes_the_prepared_networks() -> None:

@@ -1,4 +1,4 @@
-"""On a CPU: acting and updating as plans, on batches that always lie in the same memory."""
+"""Acting and updating on a CPU: traced once, then executed as a plan of kernels."""
 
 from typing import Any
 
@@ -10,16 +10,18 @@ from torch import Tensor
 from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.execution.context import UpdateContext
 from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool
-from td3.execution.trace import acting_inputs, inputs_of, trace, trace_acting
+from td3.execution.replaceable import is_plain_adam
+from td3.execution.trace import acting_inputs, trace, trace_acting, update_inputs
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
 
 class CpuLearner(Learner):
-    """A learner on a CPU; together, or one by one, its members have plans of their own."""
+    """A learner on a CPU. It has one pair of plans for all members and one for each member."""
 
     def __init__(
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
@@ -38,40 +40,36 @@ class CpuLearner(Learner):
 
     def learn(self, updates: int) -> None:
         if self.updates_of_all is None:
-            numbers = self.population.hyperparameters
-            self.updates_of_all = CpuUpdates(self.agent, self.replay, self.interval, numbers)
+            self.updates_of_all = CpuUpdates(UpdateContext.for_all(self))
         self.updates_of_all(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
         if agent not in self.updates_of_member:
-            self.updates_of_member[agent] = CpuUpdates(
-                self.agent.member(agent),
-                self.replay.member(agent),
-                self.interval.member(agent),
-                self.population.hyperparameters_of(agent),
-            )
+            self.updates_of_member[agent] = CpuUpdates(UpdateContext.for_member(self, agent))
         self.updates_of_member[agent](updates)
 
 
 class CpuUpdates:
-    """Steps 4 to 15 as two plans: with the delayed steps, and without."""
+    """Steps 4 to 15 as two plans: with the delayed steps and without.
 
-    def __init__(
-        self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any]
-    ) -> None:
-        self.agent, self.replay, self.interval = agent, replay, interval
-        settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
-        self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
+    Every batch is written to the same memory, because the plans read it from there.
+    """
+
+    def __init__(self, context: UpdateContext) -> None:
+        self.agent, self.replay, self.interval = context.agent, context.replay, context.interval
+        self.policy_freq = context.policy_freq
+        agent, replay, batch = context.agent, context.replay, context.batch_size
         assert replay.rows is not None
         self.uniform = np.empty((agent.agents, batch))
         self.drawn = np.empty((agent.agents, batch, agent.action_dim), dtype=np.float32)
         self.noise = torch.zeros(self.drawn.shape, dtype=agent.dtype)
         self.rows = torch.zeros(agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype)
         parts = self.rows.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-        given = (agent, Batch(*parts), self.noise, settings)
+        given = (agent, Batch(*parts), self.noise, context.settings)
+        inputs = update_inputs(*given).flat()
         self.pool = Pool()
         self.plans = {
-            delayed: Plan(trace(*given, delayed, fuse_adam).graph, inputs_of(*given), self.pool)
+            delayed: Plan(trace(*given, delayed, fuse_adam).graph, inputs, self.pool)
             for delayed in (True, False)
         }
 
@@ -87,7 +85,7 @@ class CpuUpdates:
             counts[:, : len(seen)] += 1
 
     def sample(self) -> None:
-        """Draw what `ReplayBuffer.draw` and `TD3.draw_noise` would."""
+        """Draw the same numbers as `ReplayBuffer.draw` and `TD3.draw_noise`, into fixed memory."""
         for stream, numbers in zip(self.replay.streams, self.uniform, strict=True):
             stream.random(out=numbers)
         for stream, noise in zip(self.agent.smooth, self.drawn, strict=True):
@@ -97,7 +95,7 @@ class CpuUpdates:
 
 
 class CpuActing:
-    """Does what `TD3.act` does, for as many states as it was made for."""
+    """`TD3.act` as a plan, for a fixed number of states."""
 
     @torch.no_grad()
     def __init__(self, agent: TD3, states: Tensor) -> None:
@@ -113,14 +111,14 @@ class CpuActing:
 
 
 def fuse_adam(agent: TD3) -> None:
-    """Let the optimizers of a copied agent take their step in one pass over memory."""
+    """Make the optimizers of a copied agent take their step in one pass over memory."""
     for network in agent.trained.values():
-        if type(network.optimizer) is Adam:
+        if is_plain_adam(network.optimizer):
             network.optimizer.__dict__["step"] = make_fused_step(network.optimizer)
 
 
 def make_fused_step(optimizer: Adam) -> Any:
-    """PyTorch's kernel for the same step, once per agent, for each has a count of its own."""
+    """`Adam.step` with PyTorch's fused kernel, once per agent because each has its own count."""
 
     def step() -> None:
         group = optimizer.param_groups[0]

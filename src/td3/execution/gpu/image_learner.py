@@ -1,8 +1,8 @@
-"""On a GPU, from a ring of observations: putting stacks together and learning from them, captured.
+"""Updates from images on a GPU: sampling stacks of frames and learning from them, as CUDA graphs.
 
-As in `captured.py` the update is the agent's own, traced; cuDNN convolves, and Inductor merges the
-rest. The host draws what to sample when it is needed, and sends it along; it waits for nothing but
-actions.
+As in `learner.py`, the update is the agent's own, traced. cuDNN computes the convolutions, and
+Inductor merges the other operations. The host draws the indices and the noise of each update and
+uploads them. It waits only for actions.
 """
 
 import copy
@@ -20,15 +20,15 @@ from td3.algorithm.replay import Batch
 from td3.execution.gpu.graph import Graph
 from td3.execution.gpu.learner import TracedLearner, clone_tensors, compile_graph
 from td3.execution.gpu.random_upload import copy_async, pinned_zeros
-from td3.execution.trace import inputs_of, trace
+from td3.execution.trace import count_outputs, join_inputs, trace, update_inputs
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
-SLOTS = 8  # updates that the host may be ahead
+SLOTS = 8  # updates that the host may be ahead of the device
 
 
 class UploadSlot(NamedTuple):
-    """What one update needs, on its way."""
+    """Indices and noise of one update, in pinned memory until they are uploaded."""
 
     drawn: Tensor
     noise: Tensor
@@ -36,7 +36,7 @@ class UploadSlot(NamedTuple):
 
 
 class GpuImageLearner(TracedLearner):
-    """A learner whose update is a graph, captured with the delayed steps and without."""
+    """A learner with two graphs of the update: with the delayed steps and without."""
 
     replay: FrameReplay
 
@@ -63,6 +63,8 @@ class GpuImageLearner(TracedLearner):
         ]
         self.turn = 0
         self.graphs: dict[bool, Graph] = {}
+        self.measured: dict[bool, int] = {}
+        """How many diagnostics each graph adds up."""
 
     def learn(self, updates: int) -> None:
         agent, counts = self.agent, self.interval.counts
@@ -70,17 +72,17 @@ class GpuImageLearner(TracedLearner):
             self.send()
             delayed = agent.due(self.policy_freq)
             if delayed not in self.graphs:
-                self.graphs[delayed] = self.capture()
+                self.graphs[delayed] = self.capture(delayed)
             self.graphs[delayed].replay()
             agent.updates += 1
             agent.flush_denormals()
-            counts[:, : 3 if delayed else 2] += 1
+            counts[:, : self.measured[delayed]] += 1
 
     def send(self) -> None:
-        """Draw what the next update samples, and its noise, and send both to the device."""
+        """Draw the indices and the noise of the next update, and upload both."""
         slot = self.slots[self.turn]
         self.turn = (self.turn + 1) % SLOTS
-        slot.sent.synchronize()  # long ago, unless the host ran far ahead
+        slot.sent.synchronize()  # no wait, unless the host is SLOTS updates ahead
         slot.drawn.copy_(torch.from_numpy(self.replay.draw(self.batch)))
         for stream, out in zip(self.agent.smooth, slot.noise.numpy(), strict=True):
             stream.standard_normal(out=out, dtype=out.dtype)
@@ -88,33 +90,31 @@ class GpuImageLearner(TracedLearner):
         copy_async(self.noise, slot.noise)
         slot.sent.record()
 
-    def capture(self) -> Graph:
-        """The update that is due, as a graph. Trying it out changes nothing."""
+    def capture(self, delayed: bool) -> Graph:
+        """The update as a graph. The trial runs before capturing work on copies."""
         agent, sums, sample = self.agent, self.interval.sums, self.sample
         with torch.no_grad():
-            example = sample()
-        update = trace(
-            agent, example, self.noise, self.settings, agent.due(self.policy_freq), self.prepare
-        )
-        tensors = inputs_of(agent, example, self.noise, self.settings)[: -len(example) - 1]
+            given = (agent, sample(), self.noise, self.settings)
+        update = trace(*given, delayed, self.prepare)
+        self.measured[delayed] = count_outputs(update)
         function: Callable[..., Any] = compile_graph(update) if self.compiled else update
 
-        def sample_and_update(tensors: list[Tensor], sums: Tensor) -> None:
-            seen = function([*tensors, *sample(), self.noise])
+        def sample_and_update(fixed: list[Tensor], sums: Tensor) -> None:
+            seen = function(join_inputs(fixed, sample(), self.noise))
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
 
-        trial = clone_tensors((tensors, sums))
+        fixed = update_inputs(*given).fixed()
+        trial = clone_tensors((fixed, sums))
         with torch.no_grad():
             return Graph(
-                lambda: sample_and_update(tensors, sums),
-                warm_up=lambda: sample_and_update(*trial),
+                lambda: sample_and_update(fixed, sums), warm_up=lambda: sample_and_update(*trial)
             )
 
     @functools.cached_property
     def sample(self) -> Callable[[], Batch]:
-        """Puts the batch that was drawn together, images by a kernel of ours.
+        """A function that assembles the drawn batch; a fused kernel gathers the images.
 
-        Apart from the update, whose convolutions want it in memory anyway.
+        It is not compiled with the update, whose convolutions need the batch in memory anyway.
         """
         replay = copy.copy(self.replay)
         if self.fused:
@@ -127,7 +127,7 @@ class GpuImageLearner(TracedLearner):
         return lambda: Batch(*collected(self.drawn))
 
     def sampling_alone(self) -> Callable[[], None]:
-        """Puts another batch together each time, to measure how long the device takes for that."""
+        """A function that assembles another batch in each call, to measure the sampling time."""
         self.send()
         oldest, sizes = (
             torch.from_numpy(counts).to(self.agent.device)[:, None]
@@ -141,8 +141,8 @@ class GpuImageLearner(TracedLearner):
 
         with torch.no_grad():
             graph = Graph(sample, warm_up=sample)
-        return lambda: graph.replay()  # and keep what it works on
+        return lambda: graph.replay()  # a lambda, so that the graph and its tensors stay alive
 
     def close(self) -> None:
         self.graphs.clear()
-        self.__dict__.pop("sample", None)  # it refers to the ring, and to this
+        self.__dict__.pop("sample", None)  # it refers to the replay buffer and to this learner

@@ -1,10 +1,10 @@
-"""On a GPU: acting, storing and updating as CUDA graphs, launched without waiting for any.
+"""Acting, storing and updating on a GPU, as CUDA graphs that the host launches without waiting.
 
-The update that is captured is the agent's own, traced (`trace.py`), its networks computed by fused
-kernels where those fit (`fused.py`) and the rest merged by Inductor. In a step the host waits once,
-for the actions (`traffic.py`), and they wait for the actor alone; updates are launched when the
-environments have those. The ring lives on the device, and random numbers arrive in blocks
-(`sending.py`).
+The captured update is the agent's own, traced (`trace.py`). Fused kernels compute its networks
+where they fit (`fused.py`); Inductor merges the other operations. In each step the host waits once,
+for the actions (`transfers.py`). The actions wait for the actor only, and updates are launched
+after the environments have received them. The replay buffer is on the device, and random numbers
+arrive in blocks (`random_upload.py`).
 """
 
 import copy
@@ -22,10 +22,11 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.trained import Trained
 from td3.algorithm.transitions import Transitions
+from td3.execution.context import UpdateContext
 from td3.execution.gpu.graph import Graph
 from td3.execution.gpu.random_upload import AHEAD, BatchUpload, RandomUpload, current_numbers
 from td3.execution.gpu.transfers import GpuActing, TransitionUpload
-from td3.execution.trace import Prepare, inputs_of, trace
+from td3.execution.trace import Settings, count_outputs, join_inputs, trace, update_inputs
 from td3.seeding import Stream
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -33,7 +34,7 @@ from td3.training.population import Population
 
 
 class TracedLearner(Learner):
-    """A learner on a GPU whose update is traced; Inductor may merge it, our kernels compute it."""
+    """A learner on a GPU with a traced update: `compiled` by Inductor, with `fused` kernels."""
 
     def __init__(
         self,
@@ -48,14 +49,17 @@ class TracedLearner(Learner):
         self.compiled, self.fused = compiled, fused
 
     def prepare(self, agent: TD3) -> None:
+        """Replace methods of the copied agent by fused kernels before tracing."""
         if self.fused:
-            from td3.execution.gpu.fused import fuse  # Triton comes with PyTorch for CUDA only
+            from td3.execution.gpu.fused import (
+                fuse,  # needs Triton, which only PyTorch for CUDA includes
+            )
 
             fuse(agent)
 
 
 class GpuLearner(TracedLearner):
-    """A learner whose every action is a graph that was captured once."""
+    """A learner that acts, stores and updates by graphs that are captured once."""
 
     def __init__(
         self,
@@ -72,14 +76,14 @@ class GpuLearner(TracedLearner):
         self.transition_upload: TransitionUpload | None = None
         self.actor_moved = torch.cuda.Event()
         self.expected: NDArray[np.float32] | None = None
-        """The states for which actions are being chosen."""
+        """The states for which the device computes actions already."""
         self.sizes = torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device)
-        """How much of each ring can be sampled; goes to the device together with transitions."""
+        """How many transitions of each replay buffer can be sampled; uploaded with transitions."""
         self.sizes_sent = False
 
     @property
     def ring_on_device(self) -> bool:
-        """Whether the ring is where the agent is; else it stayed on the host."""
+        """Whether the replay buffer is on the agent's device; otherwise it is on the host."""
         return self.replay.device == self.agent.device
 
     def expect(self, states: NDArray[np.float32]) -> None:
@@ -108,7 +112,7 @@ class GpuLearner(TracedLearner):
         self.transition_upload(rows)
 
     def is_whole_step(self, owners: NDArray[np.int64]) -> bool:
-        """Whether there is a row of every environment; some may only have reset."""
+        """Whether every environment has a transition; an environment that only reset has none."""
         if known := self.acting or self.transition_upload:
             return len(owners) == known.environments
         counts = np.bincount(owners, minlength=self.agent.agents)
@@ -117,51 +121,25 @@ class GpuLearner(TracedLearner):
     def learn(self, updates: int) -> None:
         self.before_learning()
         if self.updates_of_all is None:
-            self.updates_of_all = self.update_graphs(
-                self.agent, self.replay, self.interval, self.population.hyperparameters, self.sizes
-            )
+            context = UpdateContext.for_all(self)
+            self.updates_of_all = GpuUpdates(self, context, self.sizes)
         self.updates_of_all(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
         self.before_learning()
         if agent not in self.updates_of_member:
-            self.updates_of_member[agent] = self.update_graphs(
-                self.agent.member(agent),
-                self.replay.member(agent),
-                self.interval.member(agent),
-                self.population.hyperparameters_of(agent),
-                self.sizes[agent : agent + 1],
-            )
+            context, sizes = UpdateContext.for_member(self, agent), self.sizes[agent : agent + 1]
+            self.updates_of_member[agent] = GpuUpdates(self, context, sizes)
         self.updates_of_member[agent](updates)
 
     def before_learning(self) -> None:
-        self.expected = None  # it may act otherwise from now on
+        self.expected = None  # learning may change the actor
         if self.ring_on_device and not self.sizes_sent:
             self.sizes.copy_(torch.from_numpy(self.replay.sizes[:, None]))
             self.sizes_sent = True
 
-    def update_graphs(
-        self,
-        agent: TD3,
-        replay: ReplayBuffer,
-        interval: Interval,
-        numbers: dict[str, Any],
-        sizes: Tensor,
-    ) -> "GpuUpdates":
-        return GpuUpdates(
-            agent,
-            replay,
-            interval,
-            numbers,
-            sizes,
-            self.actor_moved,
-            self.prepare,
-            self.compiled,
-            self.fused,
-        )
-
     def acting_copy(self) -> TD3:
-        """The agent on the same memory, acting by fused kernels without being changed itself."""
+        """A copy of the agent on the same memory that acts with fused kernels."""
         copied = copy.copy(self.agent)
         copied.trained = {
             name: Trained(copy.copy(network.online), copy.copy(network.target), network.optimizer)
@@ -174,14 +152,14 @@ class GpuLearner(TracedLearner):
         return copied
 
     def streams(self) -> dict[str, list[Stream]]:
-        for updating in self.all_updates:
-            updating.random.rewind()
+        for updates in self.all_updates:
+            updates.random.rewind()
         return super().streams()
 
     def close(self) -> None:
-        for updating in self.all_updates:
-            updating.random.blocks.close()
-            updating.graphs.clear()  # they and what they work on refer to each other
+        for updates in self.all_updates:
+            updates.random.blocks.close()
+            updates.graphs.clear()  # break the reference cycle
         if self.acting:
             self.acting.done.synchronize()
             del self.acting.graph
@@ -190,72 +168,69 @@ class GpuLearner(TracedLearner):
 
     @property
     def all_updates(self) -> list["GpuUpdates"]:
-        return [
-            *self.updates_of_member.values(),
-            *([self.updates_of_all] if self.updates_of_all else []),
-        ]
+        together = [self.updates_of_all] if self.updates_of_all else []
+        return [*self.updates_of_member.values(), *together]
 
 
 class GpuUpdates:
-    """Steps 4 to 15 as two graphs: with the delayed steps, and without."""
+    """Steps 4 to 15 as two graphs: with the delayed steps and without."""
 
-    def __init__(
-        self,
-        agent: TD3,
-        replay: ReplayBuffer,
-        interval: Interval,
-        numbers: dict[str, Any],
-        sizes: Tensor,
-        actor_moved: torch.cuda.Event,
-        prepare: Prepare,
-        compiled: bool,
-        fused: bool,
-    ) -> None:
-        self.agent, self.replay, self.interval, self.fused = agent, replay, interval, fused
-        self.actor_moved = actor_moved
-        settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
-        self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
-        self.random = RandomUpload(agent, replay, batch)
+    def __init__(self, learner: GpuLearner, context: UpdateContext, sizes: Tensor) -> None:
+        """Capture both graphs.
+
+        Args:
+            learner: Says how to compile; not kept, because it refers to this object.
+            context: What to update.
+            sizes: How many transitions of each replay buffer can be sampled, on the device.
+        """
+        self.agent, self.replay, self.interval = context.agent, context.replay, context.interval
+        self.policy_freq, self.batch = context.policy_freq, context.batch_size
+        self.fused, self.actor_moved = learner.fused, learner.actor_moved
+        agent, replay = context.agent, context.replay
+        self.random = RandomUpload(agent, replay, self.batch)
         self.given = {**self.random.given, "sizes": sizes}
         assert replay.rows is not None
         self.picked = torch.zeros(
-            agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype, device=agent.device
+            agent.agents * self.batch, replay.rows.shape[-1], dtype=agent.dtype, device=agent.device
         )
         self.offsets = torch.arange(agent.agents, device=agent.device)[:, None] * replay.capacity
-        self.batch_upload = (
-            BatchUpload(replay, self.picked) if replay.device != agent.device else None
-        )
+        on_host = replay.device != agent.device
+        self.batch_upload = BatchUpload(replay, self.picked) if on_host else None
+        self.measured: dict[bool, int] = {}
+        """How many diagnostics each graph adds up."""
         self.graphs = {
-            delayed: self.capture(settings, batch, delayed, prepare, compiled)
-            for delayed in (True, False)
+            delayed: self.capture(learner, context.settings, delayed) for delayed in (True, False)
         }
 
-    def capture(
-        self, settings: dict[str, Any], batch: int, delayed: bool, prepare: Prepare, compiled: bool
-    ) -> Graph:
-        agent, replay, sums = self.agent, self.replay, self.interval.sums
-        parts = self.picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-        noise = current_numbers(self.given, "normal")
-        update = trace(agent, Batch(*parts), noise, settings, delayed, prepare)
-        tensors = inputs_of(agent, Batch(*parts), noise, settings)[: -len(Batch._fields) - 1]
+    def split(self, picked: Tensor) -> Batch:
+        """Sampled rows as a batch."""
+        rows = picked.view(self.agent.agents, self.batch, -1)
+        return Batch(*rows.split(self.replay.widths, dim=-1))
+
+    def capture(self, learner: TracedLearner, settings: Settings, delayed: bool) -> Graph:
+        split = self.split
+        given = (self.agent, split(self.picked), current_numbers(self.given, "normal"), settings)
+        update = trace(*given, delayed, learner.prepare)
+        self.measured[delayed] = count_outputs(update)
 
         def update_once(
-            tensors: list[Tensor], picked: Tensor, sums: Tensor, given: dict[str, Tensor]
+            fixed: list[Tensor], picked: Tensor, sums: Tensor, given: dict[str, Tensor]
         ) -> None:
-            parts = picked.view(agent.agents, batch, -1).split(replay.widths, dim=-1)
-            seen = update([*tensors, *parts, current_numbers(given, "normal")])
+            seen = update(join_inputs(fixed, split(picked), current_numbers(given, "normal")))
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
             given["position"].add_(1).remainder_(2 * AHEAD)
 
-        arguments = (tensors, self.picked, sums, self.given)
+        fixed = update_inputs(*given).fixed()
+        arguments = (fixed, self.picked, self.interval.sums, self.given)
         trial = clone_tensors(arguments)
         graph = make_fx(update_once)(*trial)
         graph.graph.eliminate_dead_code()
         graph.recompile()
-        function: Callable[..., Any] = compile_graph(graph) if compiled else graph
+        function: Callable[..., Any] = compile_graph(graph) if learner.compiled else graph
 
         def sample_and_update() -> None:
-            # Apart from the update, which would pick each number from the ring when it needs it.
+            # Sampling is not compiled with the update: Inductor would merge the gather into every
+            # operation that reads the batch.
             self.sample()
             function(*arguments)
 
@@ -267,7 +242,7 @@ class GpuUpdates:
             return Graph(sample_and_update, warm_up=try_out)
 
     def sample(self) -> None:
-        """Pick the batch at hand from the ring on the device."""
+        """Gather the batch of this update from the replay buffer on the device."""
         if self.batch_upload:
             return
         assert self.replay.rows is not None
@@ -293,17 +268,17 @@ class GpuUpdates:
                 self.actor_moved.record()
             agent.updates += 1
             agent.flush_denormals()
-            counts[:, : 3 if delayed else 2] += 1
+            counts[:, : self.measured[delayed]] += 1
             self.random.send_ahead()
 
 
 def clone_tensors(tensors: Any) -> Any:
-    """The same numbers elsewhere, so that a trial run changes nothing."""
+    """Copies of all tensors, so that a trial run changes nothing."""
     return torch.utils._pytree.tree_map(torch.clone, tensors)
 
 
 def compile_graph(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Merge element-wise operations; the same choices on every run."""
+    """Let Inductor merge element-wise operations, with the same choices in every run."""
     known = hasattr(torch._inductor.config, "deterministic")
     options: dict[str, Any] = {"deterministic": True} if known else {}
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)
