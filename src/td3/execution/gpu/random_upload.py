@@ -1,4 +1,4 @@
-"""What the device needs from the host during training, sent while it works: numbers and batches."""
+"""Uploads that run while the device computes: random numbers, and batches from the host."""
 
 import math
 
@@ -13,13 +13,14 @@ from td3.execution.gpu.random_blocks import RandomBlocks
 from td3.machine import usable_cores
 
 AHEAD = 32  # updates per block of random numbers
-AGENTS_PER_THREAD = 8  # one thread draws theirs in less time than their updates take
+AGENTS_PER_THREAD = 8  # one thread draws their numbers faster than they are used
 
 
 class RandomUpload:
-    """Random numbers on their way to the device, where two blocks of AHEAD updates have room.
+    """Uploads random numbers to the device, in blocks for AHEAD updates.
 
-    While one is used, the next is sent beside the updates, and the one after that is drawn.
+    The device has memory for two blocks. While it uses one, the next is uploaded on another stream,
+    and the block after that is drawn.
     """
 
     def __init__(self, agent: TD3, replay: ReplayBuffer, batch: int) -> None:
@@ -45,24 +46,24 @@ class RandomUpload:
         self.reset()
 
     def reset(self) -> None:
-        self.used, self.half = AHEAD, 1  # as if the second half had just been used up
+        self.used, self.half = AHEAD, 1  # as if the second half were used up
         self.sent: list[int] = []
-        """Which buffers the blocks on the device came from, the one in use first."""
+        """The host buffers of the blocks on the device; the block in use is first."""
         self.given["position"].zero_()
 
     def advance(self) -> None:
-        """See to it that the numbers of the next update are there when it runs."""
+        """Make sure that the numbers of the next update arrive before it runs."""
         if self.used == AHEAD:
             self.switch_block()
         self.used += 1
 
     def send_ahead(self) -> None:
-        """Half-way through a block, send the next, which has been drawn by now."""
+        """Upload the next block when half of the current one is used; it is drawn by then."""
         if self.used == AHEAD // 2:
             self.send()
 
     def switch_block(self) -> None:
-        """Leave the block that is used up for the next."""
+        """Switch from the used block to the next."""
         if self.sent:
             self.free[self.half].record()
             self.sent.pop(0)
@@ -73,7 +74,7 @@ class RandomUpload:
         self.ready[self.half].wait()
 
     def send(self) -> None:
-        """Send a block to the other half, and begin to draw the next."""
+        """Upload a block to the other half and start to draw the next."""
         other = 1 - self.half
         drawn = self.blocks.take()
         with torch.cuda.stream(self.stream):
@@ -83,30 +84,30 @@ class RandomUpload:
             self.ready[other].record()
             self.copied[drawn].record()
         self.sent.append(drawn)
-        self.copied[self.blocks.turn].synchronize()  # long ago, unless the host ran far ahead
+        self.copied[self.blocks.turn].synchronize()  # no wait, unless the host is far ahead
         self.blocks.begin()
 
     @property
     def current_uniform(self) -> NDArray[np.float64]:
-        """The numbers that pick the batch at hand, on the host."""
+        """The uniform numbers of the current update, on the host."""
         numbers: NDArray[np.float64] = self.uniform[self.sent[0]].numpy()[:, self.used - 1]
         return numbers
 
     def rewind(self) -> None:
-        """Put the streams to where the updates so far have left them."""
+        """Set the streams to the state after the updates so far."""
         torch.cuda.synchronize(self.device)
         self.blocks.rewind(self.used)
         self.reset()
 
 
 def current_numbers(given: dict[str, Tensor], name: str) -> Tensor:
-    """The random numbers of the update at hand, for each agent."""
+    """The random numbers of the current update, for each agent."""
     half, place = given["position"] // AHEAD, given["position"] % AHEAD
     return given[name][half, :, place].squeeze(0)
 
 
 class BatchUpload:
-    """Batches from a ring that stayed in host memory."""
+    """Uploads batches from a replay buffer in host memory."""
 
     def __init__(self, replay: ReplayBuffer, picked: Tensor) -> None:
         self.replay, self.picked = replay, picked
@@ -123,9 +124,10 @@ class BatchUpload:
 
 
 def copy_async(target: Tensor, source: Tensor) -> None:
-    """Have the device copy from pinned memory when it gets there."""
+    """Copy from pinned memory without waiting, in the order of the current stream."""
     target.copy_(source, non_blocking=True)
 
 
 def pinned_zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Host memory from which the device can copy asynchronously."""
     return torch.zeros(shape, dtype=dtype).pin_memory()
