@@ -1,4 +1,4 @@
-"""The learner for a GPU and a ring of observations, with graphs that are only functions."""
+"""The GPU learner for images on a simulated device."""
 
 import gc
 import weakref
@@ -51,7 +51,7 @@ def parts(config: Config, space: spaces.Space[Any], environments: int) -> tuple[
 
 
 @pytest.mark.parametrize("grid", [{}, {"agent.discount": [0.9, 0.5]}], ids=["seeds", "a grid"])
-def test_it_does_what_the_plain_learner_does(
+def test_gpu_image_learner_matches_eager_learner(
     grid: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulate_device(monkeypatch)
@@ -77,7 +77,9 @@ def test_it_does_what_the_plain_learner_does(
     fast.close()
 
 
-def test_a_late_device_and_what_is_left_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_image_learner_on_slow_device_matches_and_frees_its_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     simulate_device(monkeypatch, late=True)
     config = from_dict({"agent": AGENT, "environment": {"id": "none"}, "seeds": 2})
     oracle = Oracle(stack=2, environments=2, agents=config.agents)
