@@ -338,7 +338,7 @@ def pick_pictures(
     width: int,
     beside: int,
 ) -> Tensor:
-    """`FrameReplay.pictures`. `size`: bytes per image; `beside`: bytes per pixel."""
+    """`FrameReplay.pictures`. `size`: bytes per image; `beside`: adjacent bytes of a pixel."""
     out = images.new_empty(*places.shape, size)
     shifts = shifts.flatten(0, 1)
     kernels.pictures_kernel[places.numel(), triton.cdiv(size, PICTURE_BLOCK)](
