@@ -106,9 +106,9 @@ def make_sampler(learner: Learner, replay: FrameReplay, batch: int) -> Callable[
         replay.gather(replay.draw(batch), device)
 
     if device.type == "cuda":
-        from td3.execution.gpu.image_learner import CapturedFrames  # imports Triton
+        from td3.execution.gpu.image_learner import GpuImageLearner  # imports Triton
 
-        if isinstance(learner, CapturedFrames):
+        if isinstance(learner, GpuImageLearner):
             sample_once = learner.sampling_alone()
 
     def sample(times: int) -> None:

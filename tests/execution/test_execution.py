@@ -1,4 +1,4 @@
-"""Tracing, planned kernels, reserved memory, and how many threads to use."""
+"""Tracing, the CPU plan and its kernels, and the choice of the number of threads."""
 
 import copy
 import dataclasses
@@ -11,15 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
 from td3.config import from_dict
-from td3.execution import Planned, threads
+from td3.execution import CpuLearner, threads
 from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool, calls_for
-from td3.execution.cpu.learner import Acting
-from td3.execution.trace import inputs_of, state_of, trace
+from td3.execution.cpu.learner import CpuActing
+from td3.execution.trace import agent_tensors, trace, update_inputs
 from td3.launch.start import prepared, resume, train
 from td3.run.folder import create
 
@@ -30,37 +31,37 @@ def make_agent(agents: int = 1) -> TD3:
     return TD3(3, 2, hidden_sizes=(16, 12), seed=range(agents))
 
 
-def given(agents: int = 1, batch: int = 8) -> tuple[Batch, Tensor]:
+def make_inputs(agents: int = 1, batch: int = 8) -> tuple[Batch, Tensor]:
     generator = torch.Generator().manual_seed(agents + batch)
     rows = torch.randn(agents, batch, 10, generator=generator)
     noise = torch.randn(agents, batch, 2, generator=generator)
     return Batch(*rows.split((3, 3, 2, 1, 1), dim=-1)), noise
 
 
-def numbers(agent: TD3) -> list[Tensor]:
+def clone_state(agent: TD3) -> list[Tensor]:
     return [tensor.clone() for tensor in agent.tensors().values()]
 
 
-def equal(mine: list[Tensor], theirs: list[Tensor]) -> bool:
+def all_equal(mine: list[Tensor], theirs: list[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
 @pytest.mark.parametrize("delayed", [True, False])
-def test_the_trace_equals_the_update_to_the_bit_and_tracing_changes_nothing(delayed: bool) -> None:
-    agent, (batch, noise) = make_agent(2), given(2)
+def test_trace_matches_update_exactly_and_leaves_agent_unchanged(delayed: bool) -> None:
+    agent, (batch, noise) = make_agent(2), make_inputs(2)
     agent.updates += 0 if delayed else 1
-    before = numbers(agent)
+    before = clone_state(agent)
     graph = trace(agent, batch, noise, SETTINGS, delayed)
-    assert equal(numbers(agent), before)
+    assert all_equal(clone_state(agent), before)
     traced = copy.deepcopy(agent)
-    seen = graph(inputs_of(traced, batch, noise, SETTINGS))
+    seen = graph(update_inputs(traced, batch, noise, SETTINGS).flat())
     expected = [number for number in agent.update(batch, noise) if number is not None]
-    assert equal(seen, expected)
-    assert equal(state_of(traced), state_of(agent))
+    assert all_equal(seen, expected)
+    assert all_equal(tree_leaves(agent_tensors(traced)), tree_leaves(agent_tensors(agent)))
 
 
-def test_a_trace_takes_the_prepared_networks() -> None:
-    agent, (batch, noise) = make_agent(), given()
+def test_trace_with_prepare_uses_the_prepared_networks() -> None:
+    agent, (batch, noise) = make_agent(), make_inputs()
     prepared = []
 
     def prepare(copied: TD3) -> None:
@@ -81,7 +82,7 @@ def test_a_trace_takes_the_prepared_networks() -> None:
     ("rows", "inner", "columns"), [(40, 7, 1), (40, 7, 6), (40, 1, 7), (1, 7, 6), (40, 7, 40)]
 )
 @pytest.mark.parametrize("bias", [False, True])
-def test_products_of_every_shape(
+def test_calls_for_matrix_products_of_any_shape_match_matmul(
     networks: int, rows: int, inner: int, columns: int, bias: bool
 ) -> None:
     left, right = torch.randn(networks, rows, inner), torch.randn(networks, inner, columns)
@@ -93,22 +94,22 @@ def test_products_of_every_shape(
     torch.testing.assert_close(out, left @ right + sum(added))
 
 
-def planned(function: object, *inputs: Tensor) -> Plan:
+def make_plan(function: object, *inputs: Tensor) -> Plan:
     graph = make_fx(function)(*(tensor.clone() for tensor in inputs))
     return Plan(graph.graph, inputs, Pool())
 
 
-def test_a_plan_computes_what_the_graph_does_again_and_again() -> None:
+def test_plan_called_repeatedly_matches_traced_function() -> None:
     def function(x: Tensor, total: Tensor) -> list[Tensor]:
         filled = torch.zeros_like(x)
-        filled += x  # a constant no longer
+        filled += x  # so it is not a constant
         hidden = torch.relu(x @ x.T)
         shifted = hidden.T + torch.ones_like(hidden)
         total += shifted.sum()
         return [shifted * hidden, filled, hidden.max().exp(), torch.full_like(x, 3.0)]
 
     x, total = torch.randn(4, 4), torch.zeros(())
-    plan, own = planned(function, x, total), torch.zeros(())
+    plan, own = make_plan(function, x, total), torch.zeros(())
     for _ in range(3):
         for mine, right in zip(plan(), function(x, own), strict=True):
             torch.testing.assert_close(mine, right)
@@ -116,7 +117,7 @@ def test_a_plan_computes_what_the_graph_does_again_and_again() -> None:
     torch.testing.assert_close(total, own)
 
 
-def test_a_result_never_overwrites_what_is_still_needed() -> None:
+def test_plan_keeps_memory_of_values_with_later_uses() -> None:
     def function(x: Tensor) -> list[Tensor]:
         a = x * 2
         rows = a.unsqueeze(0)  # a view keeps its memory alive
@@ -125,14 +126,14 @@ def test_a_result_never_overwrites_what_is_still_needed() -> None:
         return [rows.exp() + c, b.T - c]
 
     x = torch.randn(3, 3)
-    for mine, right in zip(planned(function, x)(), function(x), strict=True):
+    for mine, right in zip(make_plan(function, x)(), function(x), strict=True):
         torch.testing.assert_close(mine, right)
 
 
 @pytest.mark.parametrize(
     ("cores", "counts"), [(1, []), (2, [2]), (4, [2, 4]), (6, [2, 4, 6]), (16, [2, 4, 8, 16])]
 )
-def test_which_thread_counts_are_tried(cores: int, counts: list[int]) -> None:
+def test_counts_up_to_tries_powers_of_two_and_all_cores(cores: int, counts: list[int]) -> None:
     assert threads.counts_up_to(cores) == counts
 
 
@@ -140,17 +141,17 @@ def test_which_thread_counts_are_tried(cores: int, counts: list[int]) -> None:
     ("seconds", "chosen"),
     [({1: 4.0, 2: 2.0, 4: 1.9, 8: 0.1}, 2), ({1: 4.0, 2: 3.9}, 1), ({1: 4.0, 2: 2.0, 4: 1.0}, 4)],
 )
-def test_more_threads_must_earn_their_place(
+def test_fastest_threads_takes_more_threads_only_if_clearly_faster(
     seconds: dict[int, float], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = torch.get_num_threads()
     monkeypatch.setattr(threads, "usable_cores", lambda: max(seconds))
 
-    def pretended(work: Callable[[], None], threads: int) -> float:
+    def fake_seconds(work: Callable[[], None], threads: int) -> float:
         work()
         return seconds[threads]
 
-    monkeypatch.setattr(threads, "seconds_of", pretended)
+    monkeypatch.setattr(threads, "seconds_of", fake_seconds)
     choose = partial(threads.fastest_threads, 17, 6, agents=1)
     assert choose(hidden_sizes=(256, 256), batch_size=256) == chosen
     assert choose(hidden_sizes=(32, 32), batch_size=64) == 1
@@ -159,26 +160,26 @@ def test_more_threads_must_earn_their_place(
     assert torch.get_num_threads() == before
 
 
-def test_an_update_is_measured_with_the_threads_asked_for() -> None:
+def test_seconds_of_uses_the_given_number_of_threads() -> None:
     before = torch.get_num_threads()
     try:
-        updating = threads.example(3, 2, (8,), 4, 2)
-        assert 0 < threads.seconds_of(partial(updating, 2), threads=1) < 10
+        updates = threads.make_example(3, 2, (8,), 4, 2)
+        assert 0 < threads.seconds_of(partial(updates, 2), threads=1) < 10
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
 
 
-def test_a_run_measures_its_threads_once_and_keeps_them(
+def test_run_measures_threads_once_and_stores_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, asked = torch.get_num_threads(), []
 
-    def measured(*sizes: object) -> int:
+    def fake_measurement(*sizes: object) -> int:
         asked.append(sizes)
         return 2
 
-    monkeypatch.setattr(threads, "fastest_threads", measured)
+    monkeypatch.setattr(threads, "fastest_threads", fake_measurement)
     settings = {"agent": {"hidden_sizes": [8], "batch_size": 4}, "device": "cpu", "seeds": 2}
     loop = {"steps": 40, "random_steps": 20, "replay_size": 100}
     try:
@@ -187,21 +188,23 @@ def test_a_run_measures_its_threads_once_and_keeps_them(
         assert asked == [(3, 1, (8,), 4, 2)]
         assert "\nthreads = 2\n" in (run / "config.toml").read_text(encoding="utf-8")
         resume(run, steps=60)
-        train("Pendulum-v1", "quick", run=tmp_path / "told", loop=loop, threads=1, **settings)
+        train("Pendulum-v1", "quick", run=tmp_path / "given", loop=loop, threads=1, **settings)
         assert torch.get_num_threads() == 1
         assert len(asked) == 1
     finally:
         torch.set_num_threads(before)
 
 
-def test_images_are_measured_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_with_images_measures_threads_for_its_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
 
-    def measured(*sizes: object) -> int:
+    def fake_measurement(*sizes: object) -> int:
         asked.append(sizes)
         return 1
 
-    monkeypatch.setattr(threads, "fastest_threads_for_images", measured)
+    monkeypatch.setattr(threads, "fastest_threads_for_images", fake_measurement)
     agent = {"hidden_sizes": [8], "batch_size": 4, "channels": [2, 2], "features": 5}
     loop = {"steps": 12, "random_steps": 6, "replay_size": 100}
     task = {"id": "support.find:Find-v0", "frame_stack": 2}
@@ -212,7 +215,7 @@ def test_images_are_measured_as_they_are(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("update", ["step", "episode"])
-def test_a_run_may_be_eager(tmp_path: Path, update: str) -> None:
+def test_execution_setting_selects_the_learner(tmp_path: Path, update: str) -> None:
     config = from_dict(
         {
             "environment": {"id": "Pendulum-v1"},
@@ -230,27 +233,27 @@ def test_a_run_may_be_eager(tmp_path: Path, update: str) -> None:
             while training.agent.updates.min() < 2:
                 training.advance()
             learner = training.learner
-            assert isinstance(learner, Planned) == (execution == "auto")
-            if isinstance(learner, Planned):
-                assert (learner.updating is not None) == (update == "step")
-                assert sorted(learner.alone) == ([] if update == "step" else [0, 1])
+            assert isinstance(learner, CpuLearner) == (execution == "auto")
+            if isinstance(learner, CpuLearner):
+                assert (learner.updates_of_all is not None) == (update == "step")
+                assert sorted(learner.updates_of_member) == ([] if update == "step" else [0, 1])
 
 
 @pytest.mark.parametrize("agents", [1, 3])
 @pytest.mark.parametrize("normalised", [False, True])
-def test_acting_is_planned_too(agents: int, normalised: bool) -> None:
+def test_cpu_acting_matches_agent_act(agents: int, normalised: bool) -> None:
     agent = TD3(5, 2, 2.0, seed=range(agents), normalize_observations=normalised)
     states = torch.randn(agents, 4, 5)
-    act = Acting(agent, states)
+    act = CpuActing(agent, states)
     for _ in range(3):
         torch.testing.assert_close(act(states), agent.act(states), rtol=0, atol=1e-6)
-        agent.actor.flat.data.mul_(1.1)  # as an update does
+        agent.actor.flat.data.mul_(1.1)  # in place, like an update
         states = states + 1
         if agent.normalizer:
             agent.normalizer.observe(np.arange(agents), np.ones((agents, 5)))
 
 
-def test_after_an_episode_all_of_it_is_learnt_from(tmp_path: Path) -> None:
+def test_update_after_episode_sees_all_its_transitions(tmp_path: Path) -> None:
     config = from_dict(
         {
             "environment": {"id": "Pendulum-v1"},

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from support.pretend import pretend_graphs
 from support.run_tools import different, tiny, train_in_pieces
+from support.simulated_device import simulate_device
 
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import Config
 from td3.errors import RunStopped, UserError
-from td3.execution.gpu.learner import Captured
+from td3.execution.gpu.learner import GpuLearner
 from td3.launch.start import prepared, resume, start
 from td3.policy.policy import load_policy
 from td3.report.summary import read_run
@@ -136,10 +136,10 @@ def test_the_learner_for_a_gpu_freezes_the_same_member(
     """With graphs that are only called again. The next actions were chosen before it froze."""
     config = population(key, diverging, agent={"actor_learning_rate": 0.1})
     plain = trained(dataclasses.replace(config, execution="eager"), tmp_path / "plain")
-    pretend_graphs(monkeypatch)
+    simulate_device(monkeypatch)
     monkeypatch.setattr(
         "td3.training.loop.make_learner",
-        lambda *given: Captured(*given[:4], compiled=False, fused=False),
+        lambda *given: GpuLearner(*given[:4], compiled=False, fused=False),
     )
     captured = trained(config, tmp_path / "captured")
     for stop in sorted(set(read_run(tmp_path / "captured").frozen.values())):

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from support.pretend import pretend_graphs
 from support.run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
+from support.simulated_device import simulate_device
 
-from td3.execution.gpu.learner import Captured
+from td3.execution.gpu.learner import GpuLearner
 from td3.launch.start import prepared
 from td3.report.summary import read_run
 from td3.run.folder import create
@@ -261,10 +261,10 @@ def test_the_learner_for_a_gpu_comes_to_the_same_numbers_whole_and_in_pieces(
     """With graphs that are only called again, so that all but the device is shown."""
     config = tiny(**VARIANTS[variant])
     train_in_pieces(dataclasses.replace(config, execution="eager"), tmp_path / "plain", [])
-    pretend_graphs(monkeypatch)
+    simulate_device(monkeypatch)
 
-    def captured(*given: Any) -> Captured:
-        return Captured(*given[:4], compiled=False, fused=False)
+    def captured(*given: Any) -> GpuLearner:
+        return GpuLearner(*given[:4], compiled=False, fused=False)
 
     monkeypatch.setattr("td3.training.loop.make_learner", captured)
     assert train_in_pieces(config, tmp_path / "whole", []) == []

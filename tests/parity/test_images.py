@@ -15,7 +15,7 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import from_dict
 from td3.environments.observations import observation_layout
-from td3.execution.gpu.image_learner import CapturedFrames
+from td3.execution.gpu.image_learner import GpuImageLearner
 from td3.layout import layout_size, stack_layout
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -24,9 +24,9 @@ from td3.training.population import Population
 UPDATES = 200
 LEARNERS: dict[str, Callable[..., Learner]] = {
     "eager": Learner,
-    "captured": functools.partial(CapturedFrames, compiled=False, fused=False),
-    "compiled": functools.partial(CapturedFrames, compiled=True, fused=False),
-    "fused": functools.partial(CapturedFrames, compiled=True, fused=True),
+    "captured": functools.partial(GpuImageLearner, compiled=False, fused=False),
+    "compiled": functools.partial(GpuImageLearner, compiled=True, fused=False),
+    "fused": functools.partial(GpuImageLearner, compiled=True, fused=True),
 }
 AGENT = {"hidden_sizes": [32, 24], "batch_size": 32, "channels": [8, 8], "features": 10}
 TOLERANCE = {"double": 1e-9, "single": 3e-2, "tf32": 3e-1, "bf16": 6e-1}

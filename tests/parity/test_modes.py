@@ -1,8 +1,8 @@
-"""One update, however it is executed: every learner against plain PyTorch in double precision.
+"""Every learner against eager PyTorch in double precision.
 
-All get the same ring and draw from the same streams. How far a mode may be after 200 updates is
-stated in TOLERANCE, as a share of the way that the numbers went: Adam divides small gradients by
-their own size, so rounding grows with every update, also in plain PyTorch.
+All have the same replay buffer and draw from the same streams. TOLERANCE limits the distance after
+200 updates, relative to the distance that the parameters moved. Adam divides small gradients by
+their own size, so rounding errors grow with every update, also in eager PyTorch.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ import torch
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import from_dict
-from td3.execution import Planned
-from td3.execution.gpu.learner import Captured
+from td3.execution import CpuLearner
+from td3.execution.gpu.learner import GpuLearner
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -34,21 +34,21 @@ GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 Make = Callable[..., Learner]
 
 
-def captured(**how: bool) -> Make:
-    return lambda *parts: Captured(*parts, **how)
+def gpu(**options: bool) -> Make:
+    return lambda *parts: GpuLearner(*parts, **options)
 
 
-# name → device, numbers, tolerance, learner
+# name → device, dtype, tolerance, learner
 MODES: dict[str, tuple[str, torch.dtype, str, Make]] = {
     "eager": ("cpu", SINGLE, "single", Learner),
-    "planned, double": ("cpu", DOUBLE, "double", Planned),
-    "planned": ("cpu", SINGLE, "single", Planned),
+    "cpu plan, double": ("cpu", DOUBLE, "double", CpuLearner),
+    "cpu plan": ("cpu", SINGLE, "single", CpuLearner),
     "eager on a GPU, double": ("cuda", DOUBLE, "double", Learner),
-    "captured, double": ("cuda", DOUBLE, "double", captured(compiled=False, fused=False)),
-    "captured": ("cuda", SINGLE, "single", captured(compiled=False, fused=False)),
-    "compiled, double": ("cuda", DOUBLE, "double", captured(compiled=True, fused=False)),
-    "compiled": ("cuda", SINGLE, "single", captured(compiled=True, fused=False)),
-    "fused": ("cuda", SINGLE, "tf32", captured(compiled=True, fused=True)),
+    "cuda graph, double": ("cuda", DOUBLE, "double", gpu(compiled=False, fused=False)),
+    "cuda graph": ("cuda", SINGLE, "single", gpu(compiled=False, fused=False)),
+    "compiled, double": ("cuda", DOUBLE, "double", gpu(compiled=True, fused=False)),
+    "compiled": ("cuda", SINGLE, "single", gpu(compiled=True, fused=False)),
+    "fused": ("cuda", SINGLE, "tf32", gpu(compiled=True, fused=True)),
 }
 
 
@@ -56,7 +56,7 @@ def marks(mode: str) -> list[pytest.MarkDecorator]:
     return [GPU, pytest.mark.gpu] if MODES[mode][0] == "cuda" else []
 
 
-def trained(seeds: tuple[int, ...], device: str, dtype: torch.dtype, make: Make) -> Learner:
+def train_learner(seeds: tuple[int, ...], device: str, dtype: torch.dtype, make: Make) -> Learner:
     config = from_dict({**SETTINGS, "seeds": len(seeds), "seed": seeds[0]})
     agent = TD3(
         STATE,
@@ -73,44 +73,44 @@ def trained(seeds: tuple[int, ...], device: str, dtype: torch.dtype, make: Make)
     assert replay.rows is not None
     for row, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
-        made = rng.normal(size=(RING, 2 * STATE + ACTION + 2))
-        made[:, 2 * STATE : 2 * STATE + ACTION] = rng.uniform(-1, 1, (RING, ACTION))
-        made[:, -1] = rng.random(RING) < 0.05
-        replay.rows[row] = torch.from_numpy(made).to(replay.rows)
+        rows = rng.normal(size=(RING, 2 * STATE + ACTION + 2))
+        rows[:, 2 * STATE : 2 * STATE + ACTION] = rng.uniform(-1, 1, (RING, ACTION))
+        rows[:, -1] = rng.random(RING) < 0.05
+        replay.rows[row] = torch.from_numpy(rows).to(replay.rows)
     replay.added[:] = RING
     population = Population(config, torch.device(device))
     learner = make(agent, replay, Interval(len(seeds), torch.device(device)), population)
-    for updates in (1, 50, UPDATES - 51):  # blocks of draws end in between
+    for updates in (1, 50, UPDATES - 51):  # a block of random numbers ends in between
         learner.learn(updates)
     return learner
 
 
 @cache
 def reference(seeds: tuple[int, ...]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """Where plain PyTorch in double precision begins and ends."""
+    """The agent before and after training with eager PyTorch in double precision."""
     start = TD3(STATE, ACTION, hidden_sizes=SETTINGS["agent"]["hidden_sizes"], seed=seeds)
-    return start.tensors(), trained(seeds, "cpu", DOUBLE, Learner).agent.tensors()
+    return start.tensors(), train_learner(seeds, "cpu", DOUBLE, Learner).agent.tensors()
 
 
 def distance(agent: TD3, seeds: tuple[int, ...]) -> float:
-    """How far off, as a share of the way that the networks and their targets went."""
+    """Distance to the reference, relative to how far its networks and targets moved."""
     before, after = reference(seeds)
     found = agent.tensors()
     names = [name for name in after if "layer" in name and "optimizer" not in name]
-    way = sum(float((after[n] - before[n]).double().square().sum()) for n in names)
+    moved = sum(float((after[n] - before[n]).double().square().sum()) for n in names)
     off = sum(float((after[n] - found[n].cpu()).double().square().sum()) for n in names)
-    assert way > 0
-    return float(np.sqrt(off / way))
+    assert moved > 0
+    return float(np.sqrt(off / moved))
 
 
 @pytest.mark.parametrize("seeds", [(4,), (4, 5, 6), tuple(range(4, 13))], ids=len)
 @pytest.mark.parametrize("mode", [pytest.param(m, marks=marks(m)) for m in MODES])
-def test_every_mode_makes_the_same_updates(
+def test_learn_in_every_mode_matches_double_precision(
     mode: str, seeds: tuple[int, ...], record_property: Callable[[str, object], None]
 ) -> None:
     device, dtype, tolerance, make = MODES[mode]
     torch.backends.cuda.matmul.allow_tf32 = tolerance == "tf32"
-    learner = trained(seeds, device, dtype, make)
+    learner = train_learner(seeds, device, dtype, make)
     off = distance(learner.agent, seeds)
     record_property("distance", off)
     print(f"{mode}, {len(seeds)} agents: {off:.1e}")
@@ -125,7 +125,7 @@ def test_every_mode_makes_the_same_updates(
 @pytest.mark.parametrize("networks", [2, 20])
 @pytest.mark.parametrize("outputs", [1, 6])
 @pytest.mark.parametrize("hidden", [(256, 256), (100, 200), (64, 48)])
-def test_fused_layers_and_their_gradients(
+def test_fused_mlp_matches_compute_and_its_gradients(
     networks: int, outputs: int, hidden: tuple[int, int]
 ) -> None:
     from td3.algorithm.stacked import StackedMLP
@@ -157,7 +157,7 @@ def test_fused_layers_and_their_gradients(
 @pytest.mark.parametrize("capacity", [1, 17, 64])
 @pytest.mark.parametrize("batch", [5, 64])
 @pytest.mark.parametrize("position", [3, 45])
-def test_the_kernel_that_samples_picks_the_same_rows(
+def test_pick_gathers_the_same_rows_as_indexing(
     agents: int, capacity: int, batch: int, position: int
 ) -> None:
     from td3.execution.gpu.fused import pick
@@ -171,7 +171,10 @@ def test_the_kernel_that_samples_picks_the_same_rows(
         "sizes": sizes,
         "position": torch.tensor([position], device="cuda"),
     }
-    picked, ring = torch.zeros(agents * batch, 42, device="cuda"), rings[1:]  # as a member's is
+    picked, ring = (
+        torch.zeros(agents * batch, 42, device="cuda"),
+        rings[1:],
+    )  # like the replay buffer of a member
     pick(ring, given, picked)
     places = (uniform[position // 32, :, position % 32] * sizes).long()
     expected = torch.stack([own[places[k]] for k, own in enumerate(ring)])

@@ -1,4 +1,4 @@
-"""How many CPU threads make an update fastest: measured, for it depends on sizes and machine."""
+"""Measure how many CPU threads make an update fastest; it depends on sizes and machine."""
 
 import statistics
 import time
@@ -10,33 +10,35 @@ import torch
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.replay import ReplayBuffer
-from td3.execution.cpu.learner import PlannedUpdates
+from td3.execution.context import UpdateContext
+from td3.execution.cpu.learner import CpuUpdates
 from td3.execution.flop import update_flop
+from td3.execution.trace import Settings
 from td3.layout import Layout, layout_size
 from td3.machine import usable_cores
 from td3.training.metrics import Interval
 
-WORTH_SHARING = 30e6  # floating-point operations in an update; below, threads wait for each other
-GAIN = 1.2  # how much faster more threads must be to be taken, so that chance does not choose
-SECONDS = 0.1  # at least, for each count
-IMAGES = 128  # of all agents together: enough to tell, and soon done
+WORTH_SHARING = 30e6  # floating-point operations per update; below, one thread is fastest
+GAIN = 1.2  # speed-up that more threads must reach, so that noise does not decide
+SECONDS = 0.1  # minimum time to measure one thread count
+IMAGES = 128  # of all agents together: enough to compare, and fast
 
 
 def fastest_threads(
     state_dim: int, action_dim: int, hidden_sizes: tuple[int, ...], batch_size: int, agents: int
 ) -> int:
-    """As many as still make an update clearly faster."""
+    """The largest number of threads that still makes an update clearly faster."""
     flop = update_flop(state_dim, action_dim, hidden_sizes, batch_size, agents)
     if usable_cores() == 1 or flop < WORTH_SHARING:
         return 1
-    updating = example(state_dim, action_dim, hidden_sizes, batch_size, agents)
-    return fastest(partial(updating, 2))  # one of them delayed
+    updating = make_example(state_dim, action_dim, hidden_sizes, batch_size, agents)
+    return fastest(partial(updating, 2))  # one of the two has the delayed steps
 
 
 def fastest_threads_for_images(
     layout: Layout, channels: tuple[int, ...], features: int, batch_size: int, agents: int
 ) -> int:
-    """As many as still make the encoder, which takes most of the time, clearly faster."""
+    """The same for the encoder of images, which takes most of the time of an update."""
     if usable_cores() == 1:
         return 1
     encoder = Encoder(layout, channels, features, agents=agents)
@@ -46,7 +48,7 @@ def fastest_threads_for_images(
 
 
 def fastest(work: Callable[[], None]) -> int:
-    """1, 2, 4, … or all usable cores, as long as more are clearly faster."""
+    """Try 1, 2, 4, … up to all usable cores; stop when more are not clearly faster."""
     before = torch.get_num_threads()
     try:
         chosen, least = 1, seconds_of(work, threads=1)
@@ -60,39 +62,33 @@ def fastest(work: Callable[[], None]) -> int:
     return chosen
 
 
-def example(
+def make_example(
     state_dim: int, action_dim: int, hidden_sizes: tuple[int, ...], batch_size: int, agents: int
-) -> PlannedUpdates:
-    """Updates of these sizes, on a ring of zeros."""
+) -> CpuUpdates:
+    """Updates of these sizes, on a replay buffer of zeros."""
     agent = TD3(state_dim, action_dim, hidden_sizes=hidden_sizes, seed=range(agents))
     ring = ReplayBuffer(batch_size, seed=range(agents))
     ring.allocate(state_dim, action_dim)
     ring.added[:] = batch_size
-    numbers = {
-        "batch_size": batch_size,
-        "policy_freq": 2,
-        "discount": 0.99,
-        "tau": 0.005,
-        "policy_noise": 0.2,
-        "noise_clip": 0.5,
-    }
-    return PlannedUpdates(agent, ring, Interval(agents, agent.device), numbers)
+    settings: Settings = {"discount": 0.99, "tau": 0.005, "policy_noise": 0.2, "noise_clip": 0.5}
+    interval = Interval(agents, agent.device)
+    return CpuUpdates(UpdateContext(agent, ring, interval, batch_size, 2, settings))
 
 
 def seconds_of(work: Callable[[], None], threads: int) -> float:
-    """The median over several times.
+    """Median time of one call.
 
-    Not the least: where others use the cores too, threads wait for each other, and that counts.
+    Not the minimum: if other processes use the cores, threads wait for each other, and that counts.
     """
     torch.set_num_threads(threads)
     work()
-    taken: list[float] = []
+    times: list[float] = []
     end = time.perf_counter() + SECONDS
-    while not taken or time.perf_counter() < end:
+    while not times or time.perf_counter() < end:
         start = time.perf_counter()
         work()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 def counts_up_to(cores: int) -> list[int]:

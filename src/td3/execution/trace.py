@@ -1,16 +1,19 @@
-"""The update as one graph of tensor operations: autograd, Adam and Polyak steps included.
+"""Trace an update: record it as one graph of tensor operations.
 
-Nothing of the algorithm is written here. The agent's own `update` is run once, on a copy whose
-numbers are the inputs of a function, and what it does to them is noted down.
+The graph includes autograd, the Adam steps and the Polyak steps. This module contains nothing of
+the algorithm. It runs the agent's own `update` once, on a copy whose tensors are the inputs of a
+function, and records the operations.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
@@ -25,38 +28,70 @@ Prepare = Callable[[TD3], None]
 """Changes the copied agent before it is traced, e.g. how its networks compute."""
 
 
-def state_of(agent: TD3) -> list[Tensor]:
-    """All that an update changes: parameters, targets, Adam's counts and moments."""
-    return [
-        tensor
-        for network in agent.trained.values()
-        for tensor in (
+class NetworkTensors(NamedTuple):
+    """What an update changes of one network: parameters, target, Adam's count and moments."""
+
+    online: Tensor
+    target: Tensor
+    steps: Tensor
+    mean: Tensor
+    square: Tensor
+
+
+class AgentTensors(NamedTuple):
+    """Every tensor of an agent that a traced function reads."""
+
+    networks: dict[str, NetworkTensors]
+    max_action: Tensor
+    normalizer: dict[str, Tensor]
+    """`shift` and `scale`, or empty."""
+    learning_rates: dict[str, Tensor]
+    """Tensors, so that a schedule needs no second graph."""
+
+
+class UpdateInputs(NamedTuple):
+    """Every tensor that a traced update reads, in the order in which it takes them."""
+
+    agent: AgentTensors
+    settings: dict[str, Tensor]
+    """The settings that differ between agents."""
+    batch: Batch
+    noise: Tensor
+
+    def fixed(self) -> list[Tensor]:
+        """The inputs that are the same tensors in every update."""
+        return tree_leaves((self.agent, self.settings))
+
+    def flat(self) -> list[Tensor]:
+        return join_inputs(self.fixed(), self.batch, self.noise)
+
+
+def join_inputs(fixed: Sequence[Tensor], batch: Iterable[Tensor], noise: Tensor) -> list[Tensor]:
+    """The argument of a traced update, from `UpdateInputs.fixed` and what each update changes."""
+    return [*fixed, *batch, noise]
+
+
+def agent_tensors(agent: TD3) -> AgentTensors:
+    networks, rates = {}, {}
+    for name, network in agent.trained.items():
+        optimizer = network.optimizer
+        networks[name] = NetworkTensors(
             network.online.flat.detach(),
             network.target.flat.detach(),
-            network.optimizer.count,
-            network.optimizer.mean,
-            network.optimizer.square,
+            optimizer.count,
+            optimizer.mean,
+            optimizer.square,
         )
-    ]
+        rate = optimizer.param_groups[0]["lr"]
+        rates[name] = torch.as_tensor(rate, dtype=torch.float64, device=agent.device)
+    known = agent.normalizer
+    normalizer = {"shift": known.shift, "scale": known.scale} if known else {}
+    return AgentTensors(networks, agent.actor.max_action, normalizer, rates)
 
 
-def constants_of(agent: TD3) -> list[Tensor]:
-    """What an update reads and something else may change: action range, normalisation."""
-    normalizer = agent.normalizer
-    shifts = [normalizer.shift, normalizer.scale] if normalizer else []
-    return [agent.actor.max_action, *shifts]
-
-
-def rates_of(agent: TD3) -> list[Tensor]:
-    """The learning rates, as tensors: a schedule then needs no other graph."""
-    groups = [network.optimizer.param_groups[0] for network in agent.trained.values()]
-    return [torch.as_tensor(g["lr"], dtype=torch.float64, device=agent.device) for g in groups]
-
-
-def inputs_of(agent: TD3, batch: Batch, noise: Tensor, settings: Settings) -> list[Tensor]:
-    """What the traced function takes, in this order."""
-    varied = [setting for setting in settings.values() if isinstance(setting, Tensor)]
-    return [*state_of(agent), *constants_of(agent), *rates_of(agent), *varied, *batch, noise]
+def update_inputs(agent: TD3, batch: Batch, noise: Tensor, settings: Settings) -> UpdateInputs:
+    varied = {name: value for name, value in settings.items() if isinstance(value, Tensor)}
+    return UpdateInputs(agent_tensors(agent), varied, batch, noise)
 
 
 def trace(
@@ -67,79 +102,87 @@ def trace(
     delayed: bool,
     prepare: Prepare = lambda copied: None,
 ) -> fx.GraphModule:
-    """`agent.update` as a function of the list `inputs_of(…)`, of which it changes the state.
+    """`agent.update` as a function of the list `update_inputs(…).flat()`.
 
-    It returns critic_loss and q, and, with the `delayed` steps 13 to 15, actor_loss. Settings that
-    are plain numbers become constants in it.
+    The function changes the networks' tensors in place. It returns critic_loss and q and, with the
+    `delayed` steps 13 to 15, actor_loss. Settings that are plain numbers become constants in it.
     """
+    given = update_inputs(agent, batch, noise, settings)
+    _, structure = tree_flatten(given)
 
     def update(inputs: Sequence[Tensor]) -> list[Tensor]:
-        given = iter(inputs)
-        copied = agent_on(agent, given)
+        tensors: UpdateInputs = tree_unflatten(inputs, structure)
+        copied = bind_agent(agent, tensors.agent)
         prepare(copied)
-        chosen = {k: next(given) if isinstance(v, Tensor) else v for k, v in settings.items()}
-        *parts, normal = given
         copied.updates = np.full(agent.agents, 0 if delayed else 1)
-        seen = copied.update(Batch(*parts), normal, UpdateSettings(**chosen, policy_freq=2))
-        return [number for number in seen if number is not None]
+        numbers = UpdateSettings(**{**settings, **tensors.settings}, policy_freq=2)
+        diagnostics = copied.update(tensors.batch, tensors.noise, numbers)
+        return [number for number in diagnostics if number is not None]
 
-    # On clones: what the function changes is changed while it is traced.
-    inputs = [tensor.clone() for tensor in inputs_of(agent, batch, noise, settings)]
-    graph: fx.GraphModule = make_fx(update)(inputs)
+    # Tracing runs the update, which changes its inputs; so it gets clones.
+    graph: fx.GraphModule = make_fx(update)([tensor.clone() for tensor in given.flat()])
     return graph
+
+
+def count_outputs(graph: fx.GraphModule) -> int:
+    """How many diagnostics a traced update returns."""
+    return len(graph.graph.output_node().args[0])  # type: ignore[arg-type]
+
+
+def acting_inputs(agent: TD3, states: Tensor) -> list[Tensor]:
+    return [*tree_leaves(agent_tensors(agent)), states]
 
 
 def trace_acting(agent: TD3, states: Tensor) -> fx.GraphModule:
     """`agent.act` as a function of the list `acting_inputs(…)`."""
+    _, structure = tree_flatten(agent_tensors(agent))
 
     def act(inputs: Sequence[Tensor]) -> list[Tensor]:
-        *given, states = inputs
-        return [agent_on(agent, iter(given)).act(states)]
+        *tensors, states = inputs
+        return [bind_agent(agent, tree_unflatten(tensors, structure)).act(states)]
 
     graph: fx.GraphModule = make_fx(act)(acting_inputs(agent, states))
     return graph
 
 
-def acting_inputs(agent: TD3, states: Tensor) -> list[Tensor]:
-    return [*state_of(agent), *constants_of(agent), *rates_of(agent), states]
-
-
-def agent_on(agent: TD3, given: Iterator[Tensor]) -> TD3:
-    """A copy of the agent whose numbers are the given ones."""
+def bind_agent(agent: TD3, tensors: AgentTensors) -> TD3:
+    """A copy of the agent that works on these tensors."""
     copied = copy.copy(agent)
     copied.trained = {}
     for name, network in agent.trained.items():
-        online, target = network_on(network.online, given), network_on(network.target, given)
-        optimizer = optimizer_on(network.optimizer, online, given)
+        own = tensors.networks[name]
+        online = bind_network(network.online, own.online)
+        target = bind_network(network.target, own.target)
+        optimizer = bind_optimizer(network.optimizer, online, own, tensors.learning_rates[name])
         copied.trained[name] = Trained(online, target, optimizer)
-    limit = next(given)
     for actor in (copied.actor, copied.actor_target):
-        object.__setattr__(actor, "max_action", limit)
+        object.__setattr__(actor, "max_action", tensors.max_action)
     if agent.normalizer:
         copied.normalizer = copy.copy(agent.normalizer)
-        copied.normalizer.shift, copied.normalizer.scale = next(given), next(given)
-    for network in copied.trained.values():
-        network.optimizer.param_groups[0]["lr"] = next(given)
+        copied.normalizer.shift = tensors.normalizer["shift"]
+        copied.normalizer.scale = tensors.normalizer["scale"]
     return copied
 
 
-def network_on(network: N, given: Iterator[Tensor]) -> N:
-    """A copy of the network whose numbers are the next given tensor."""
+def bind_network(network: N, flat: Tensor) -> N:
+    """A copy of the network with these parameters."""
     copied = copy.copy(network)
-    learns = network.flat.requires_grad
     copied._parameters, copied._buffers = {}, {}
-    # A parameter would be a tensor that the tracer does not know.
-    object.__setattr__(copied, "flat", next(given).detach().requires_grad_(learns))
+    # Not an nn.Parameter: that would be a new tensor, which the tracer does not know.
+    learns = network.flat.requires_grad
+    object.__setattr__(copied, "flat", flat.detach().requires_grad_(learns))
     return copied
 
 
-def optimizer_on(optimizer: Adam, network: StackedParameters, given: Iterator[Tensor]) -> Adam:
-    """A copy of the optimizer for the copied network, with the given count and moments."""
+def bind_optimizer(
+    optimizer: Adam, network: StackedParameters, tensors: NetworkTensors, rate: Tensor
+) -> Adam:
+    """A copy of the optimizer for the copied network."""
     copied = copy.copy(optimizer)
-    copied.param_groups = [{**optimizer.param_groups[0], "params": [network.flat]}]
-    copied.count, copied.mean, copied.square = next(given), next(given), next(given)
-    # PyTorch wraps both for its profiler, which would be traced too.
-    plain_step = getattr(Adam.step, "__wrapped__", Adam.step)
-    copied.__dict__["step"] = plain_step.__get__(copied)
+    copied.param_groups = [{**optimizer.param_groups[0], "params": [network.flat], "lr": rate}]
+    copied.count, copied.mean, copied.square = tensors.steps, tensors.mean, tensors.square
+    # PyTorch wraps both methods for its profiler, and would trace the wrapper too.
+    wrapped = type(optimizer).step
+    copied.__dict__["step"] = getattr(wrapped, "__wrapped__", wrapped).__get__(copied)
     copied.__dict__["zero_grad"] = lambda: setattr(network.flat, "grad", None)
     return copied

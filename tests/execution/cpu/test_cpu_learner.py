@@ -1,4 +1,4 @@
-"""The learner for a CPU: planned kernels add in another order, so numbers differ by rounding."""
+"""The CPU learner against the eager one. Its kernels sum in another order: rounding differs."""
 
 from typing import Any
 
@@ -7,15 +7,15 @@ import torch
 from support.learners import assert_same, config, live, parts
 
 from td3.config import Config
-from td3.execution import Planned
+from td3.execution import CpuLearner
 from td3.training.learner import Learner
 
 ROUNDING = 1e-10  # in double precision
 
 
-def both(settings: Config) -> tuple[Learner, Planned]:
+def make_both(settings: Config) -> tuple[Learner, CpuLearner]:
     double = torch.float64
-    return Learner(*parts(settings, double)), Planned(*parts(settings, double))
+    return Learner(*parts(settings, double)), CpuLearner(*parts(settings, double))
 
 
 VARIANTS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -33,9 +33,9 @@ VARIANTS: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_it_does_what_the_plain_learner_does(variant: str) -> None:
+def test_cpu_learner_matches_eager_learner(variant: str) -> None:
     agents, tables = VARIANTS[variant]
-    plain, planned = both(config(agents, **tables))
+    plain, planned = make_both(config(agents, **tables))
     before = plain.agent.critic.flat.detach().clone()
     live((plain, planned), steps=101, per_agent=2, off=1e-6)
     assert planned.agent.updates.tolist() == [200] * planned.agent.agents
@@ -43,8 +43,8 @@ def test_it_does_what_the_plain_learner_does(variant: str) -> None:
     assert_same(plain, planned, ROUNDING)
 
 
-def test_members_learn_alone() -> None:
-    plain, planned = both(config(3))
+def test_learn_alone_updates_only_that_member() -> None:
+    plain, planned = make_both(config(3))
     live((plain, planned), steps=21, per_agent=1, off=1e-6)
     before = planned.agent.critic.flat.detach().clone()
     for learner in (plain, planned):
@@ -57,26 +57,26 @@ def test_members_learn_alone() -> None:
         planned.learn(1)
 
 
-def test_it_reserves_its_memory_once() -> None:
-    def reserved() -> dict[int, list[int]]:
-        assert planned.updating is not None
-        free = planned.updating.pool.free
+def test_cpu_learner_allocates_memory_once() -> None:
+    def addresses() -> dict[int, list[int]]:
+        assert planned.updates_of_all is not None
+        free = planned.updates_of_all.pool.free
         return {size: [memory.data_ptr() for memory in kept] for size, kept in free.items()}
 
-    plain, planned = both(config(2))
+    plain, planned = make_both(config(2))
     live((plain, planned), steps=4, per_agent=1, off=1e-6)
-    before = reserved()
+    before = addresses()
     assert sum(map(len, before.values())) > 5
     live((plain, planned), steps=6, per_agent=1, off=1e-6)
-    assert reserved() == before
+    assert addresses() == before
 
 
-def test_put_back_it_goes_on_to_the_bit() -> None:
-    one, other = (Planned(*parts(config(2))) for _ in range(2))
+def test_cpu_learner_after_restore_continues_exactly() -> None:
+    one, other = (CpuLearner(*parts(config(2))) for _ in range(2))
     live((one, other), steps=30, per_agent=1)
     saved = {name: tensor.clone() for name, tensor in one.agent.tensors().items()}
     one.learn(3)
     other.agent.restore({name: torch.ones_like(tensor) for name, tensor in saved.items()})
-    other.agent.restore(saved)  # its plans were made before
+    other.agent.restore(saved)  # the plans exist already
     other.learn(3)
     assert_same(one, other)

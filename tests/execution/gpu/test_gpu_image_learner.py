@@ -1,4 +1,4 @@
-"""The learner for a GPU and a ring of observations, with graphs that are only functions."""
+"""The GPU learner for images on a simulated device."""
 
 import gc
 import weakref
@@ -9,13 +9,13 @@ import pytest
 import torch
 from gymnasium import spaces
 from support.frame_oracle import ACTION, SPACE, Oracle
-from support.pretend import pretend_graphs
+from support.simulated_device import simulate_device
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.config import Config, from_dict
 from td3.environments.observations import observation_layout
-from td3.execution.gpu.image_learner import SLOTS, CapturedFrames
+from td3.execution.gpu.image_learner import SLOTS, GpuImageLearner
 from td3.layout import layout_size, stack_layout
 from td3.seeding import stream_state
 from td3.training.learner import Learner
@@ -51,14 +51,14 @@ def parts(config: Config, space: spaces.Space[Any], environments: int) -> tuple[
 
 
 @pytest.mark.parametrize("grid", [{}, {"agent.discount": [0.9, 0.5]}], ids=["seeds", "a grid"])
-def test_it_does_what_the_plain_learner_does(
+def test_gpu_image_learner_matches_eager_learner(
     grid: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_graphs(monkeypatch)
+    simulate_device(monkeypatch)
     config = from_dict({"agent": AGENT, "environment": {"id": "none"}, "seeds": 2, "grid": grid})
     oracle = Oracle(stack=2, environments=2, agents=config.agents)
     plain = Learner(*parts(config, SPACE, 2))
-    fast = CapturedFrames(*parts(config, SPACE, 2), compiled=False, fused=False)
+    fast = GpuImageLearner(*parts(config, SPACE, 2), compiled=False, fused=False)
     for _ in range(45):
         transitions = oracle.step()
         states = transitions.rows[:, : plain.agent.state_dim]
@@ -77,12 +77,14 @@ def test_it_does_what_the_plain_learner_does(
     fast.close()
 
 
-def test_a_late_device_and_what_is_left_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend_graphs(monkeypatch, late=True)
+def test_gpu_image_learner_on_slow_device_matches_and_frees_its_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    simulate_device(monkeypatch, late=True)
     config = from_dict({"agent": AGENT, "environment": {"id": "none"}, "seeds": 2})
     oracle = Oracle(stack=2, environments=2, agents=config.agents)
     plain = Learner(*parts(config, SPACE, 2))
-    fast = CapturedFrames(*parts(config, SPACE, 2), compiled=False, fused=False)
+    fast = GpuImageLearner(*parts(config, SPACE, 2), compiled=False, fused=False)
     for _ in range(20):
         transitions = oracle.step()
         for learner in (plain, fast):

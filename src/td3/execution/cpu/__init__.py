@@ -1,1 +1,1 @@
-"""The traced update as a plan of kernels on a CPU."""
+"""Execution on a CPU: the traced update as a plan of kernel calls."""

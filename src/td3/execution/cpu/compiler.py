@@ -1,7 +1,7 @@
-"""A traced graph as a straight line of kernels on memory that is reserved once.
+"""Compile a traced graph to a list of kernel calls on memory that is allocated once.
 
-Views are made when the plan is, and so is everything that never changes. What is left writes into
-memory that is handed on as soon as nobody needs its content, so that it stays in the cache.
+Views and constants are computed when the plan is built. The remaining calls write into memory that
+is reused as soon as its content is no longer needed, so that it stays in the cache.
 """
 
 import operator
@@ -18,7 +18,7 @@ FILLED = {"ones_like": 1, "zeros_like": 0}
 
 
 class Plan:
-    """The graph on the given inputs. Calling it does what the traced function does."""
+    """The graph, bound to given inputs. A call executes it on their current values."""
 
     def __init__(self, graph: fx.Graph, inputs: Sequence[Tensor], pool: Pool) -> None:
         fill_by_shape(graph)
@@ -27,7 +27,7 @@ class Plan:
         self.pool, self.device = pool, inputs[0].device
         self.calls: list[Callable[[], object]] = []
         self.outputs: list[Tensor] = []
-        self.owner = owners(nodes)
+        self.owner = find_owners(nodes)
         self.last_use = {
             self.owner[used]: place
             for place, node in enumerate(nodes)
@@ -37,7 +37,7 @@ class Plan:
         self.values: dict[fx.Node, Any] = {}
         self.constant: set[fx.Node] = set()
         self.memory: dict[fx.Node, Tensor] = {}
-        """What each node has of the pool, from its own place to its last use."""
+        """The pool memory of each node, from its definition to its last use."""
         given = iter(inputs)
         for place, node in enumerate(nodes):
             if node.op == "placeholder":
@@ -49,13 +49,13 @@ class Plan:
             self.release(node, place)
 
     def __call__(self) -> list[Tensor]:
-        """The outputs; the next call overwrites them."""
+        """Run all calls and return the outputs; the next call overwrites them."""
         for call in self.calls:
             call()
         return self.outputs
 
     def add(self, node: fx.Node, place: int) -> None:
-        """Compute the node now if that can be done, else plan to."""
+        """Compute the node now if its value never changes; otherwise add its calls to the plan."""
         target: Any = node.target
         arguments, options = fx.node.map_arg((node.args, node.kwargs), self.values.__getitem__)
         if self.is_constant(node):
@@ -68,7 +68,7 @@ class Plan:
             method = getattr(Tensor, target._schema.name.removeprefix("aten::"), target)
             self.calls.append(partial(method, *arguments, **options))
         else:
-            self.values[node] = self.room_for(node, place)
+            self.values[node] = self.memory_for(node, place)
             self.calls += calls_for(target, arguments, options, self.values[node], self.pool)
 
     def is_constant(self, node: fx.Node) -> bool:
@@ -77,8 +77,8 @@ class Plan:
             return False
         return all(used in self.constant for used in node.all_input_nodes)
 
-    def room_for(self, node: fx.Node, place: int) -> Tensor:
-        """Where its value goes: in the place of an argument that ends here, or into the pool."""
+    def memory_for(self, node: fx.Node, place: int) -> Tensor:
+        """Memory for its value: that of an argument last used here, or new from the pool."""
         like = node.meta["tensor_meta"]
         for used in node.all_input_nodes if torch.Tag.pointwise in operator_tags(node) else []:
             owner, value = self.owner[used], self.values[used]
@@ -97,14 +97,14 @@ class Plan:
         return memory.view(like.dtype).as_strided(like.shape, like.stride)
 
     def release(self, node: fx.Node, place: int) -> None:
-        """Hand on the memory of what nobody needs any more."""
+        """Return the memory of values with their last use here to the pool."""
         for owner in {self.owner[used] for used in (node, *node.all_input_nodes)}:
             if self.last_use[owner] == place and owner in self.memory:
                 self.pool.give_back(self.memory.pop(owner))
 
 
 def fill_by_shape(graph: fx.Graph) -> None:
-    """Let `ones_like` and its kind no longer ask for a tensor to be like."""
+    """Replace `ones_like` and the like by `full`, which does not keep its argument alive."""
     for node in list(graph.nodes):
         name = str(node.target).removeprefix("aten.").partition(".")[0]
         if name in FILLED or name == "full_like":
@@ -123,8 +123,8 @@ def operator_tags(node: fx.Node) -> Sequence[Any]:
     return tags
 
 
-def owners(nodes: Sequence[fx.Node]) -> dict[fx.Node, fx.Node]:
-    """For each node the one that made the memory in which its value lies."""
+def find_owners(nodes: Sequence[fx.Node]) -> dict[fx.Node, fx.Node]:
+    """For each node, the node that allocated the memory of its value."""
     owner: dict[fx.Node, fx.Node] = {}
     for node in nodes:
         written = written_arguments(node)

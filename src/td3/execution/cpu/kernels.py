@@ -1,4 +1,4 @@
-"""Which kernels write the value of a traced operation into memory that is already there."""
+"""Choose kernels that write the result of a traced operation into given memory."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ NARROW = 32  # columns
 
 
 class Pool:
-    """Memory for intermediate results, by size in bytes; last returned, first taken."""
+    """Memory for intermediate results, by size in bytes; last in, first out."""
 
     def __init__(self) -> None:
         self.free: dict[int, list[Tensor]] = defaultdict(list)
@@ -29,14 +29,14 @@ class Pool:
 
 
 def is_view(node: fx.Node) -> bool:
-    """Whether its value lies in the memory of its argument, which it leaves as it is."""
+    """Whether its value shares the memory of its argument and does not change it."""
     schema = getattr(node.target, "_schema", None)
     infos = [a.alias_info for a in schema.arguments if a.alias_info] if schema else []
     return bool(infos) and not any(info.is_write for info in infos)
 
 
 def written_arguments(node: fx.Node) -> list[fx.Node]:
-    """The arguments that it changes."""
+    """The arguments that the operation changes in place."""
     schema = getattr(node.target, "_schema", None)
     found: list[fx.Node] = []
     for place, argument in enumerate(schema.arguments if schema else ()):
@@ -51,15 +51,15 @@ def calls_for(
     target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor, pool: Pool
 ) -> list[Call]:
     """Calls that write `target(*arguments, **options)` into `out`."""
-    calls = product(arguments, out, pool) if target in PRODUCTS and not options else []
-    return calls or [into(target, arguments, options, out)]
+    calls = product_calls(arguments, out, pool) if target in PRODUCTS and not options else []
+    return calls or [write_into(target, arguments, options, out)]
 
 
-def product(arguments: Sequence[Tensor], out: Tensor, pool: Pool) -> list[Call]:
-    """Matrix products of shapes that the library multiplies slowly, another way; else nothing.
+def product_calls(arguments: Sequence[Tensor], out: Tensor, pool: Pool) -> list[Call]:
+    """Faster calls for matrix products of some shapes; empty for other shapes.
 
-    A result of few columns takes two to fifteen times as long as the same one lying on its side,
-    and a column times a row goes through a kernel for matrices.
+    A result with few columns takes two to fifteen times as long as its transpose. A column times
+    a row is an element-wise product, which is faster than the kernel for matrices.
     """
     *bias, left, right = arguments
     if left.shape[2] == 1 and not bias:
@@ -67,25 +67,27 @@ def product(arguments: Sequence[Tensor], out: Tensor, pool: Pool) -> list[Call]:
     if out.shape[2] >= min(NARROW, out.shape[1]):
         return []
     function: Any = torch.baddbmm if bias else torch.bmm
-    turned = [*(part.mT for part in bias), right.mT, left.mT]
+    transposed = [*(part.mT for part in bias), right.mT, left.mT]
     if out.mT.is_contiguous():
-        return [partial(function, *turned, out=out.mT)]
+        return [partial(function, *transposed, out=out.mT)]
     memory = pool.take(out.nbytes, out.device)
-    pool.give_back(memory)  # it is empty again when the two calls are done
-    lying = memory.view(out.dtype).view(out.mT.shape)
-    return [partial(function, *turned, out=lying), partial(out.copy_, lying.mT)]
+    pool.give_back(memory)  # free again after the two calls
+    result = memory.view(out.dtype).view(out.mT.shape)
+    return [partial(function, *transposed, out=result), partial(out.copy_, result.mT)]
 
 
-def into(target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor) -> Call:
-    """The call with the least to do around the arithmetic."""
+def write_into(
+    target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out: Tensor
+) -> Call:
+    """The call with the least overhead that writes the result into `out`."""
     name = target._schema.name.removeprefix("aten::")
     if is_same(arguments[0], out) and (in_place := getattr(torch, f"{name}_", None)):
         return partial(in_place, *arguments, **options)
-    # Functions of `torch` cost a microsecond less per call than the operators they stand for.
+    # Functions of `torch` cost a microsecond less per call than the operators behind them.
     candidates = [(getattr(torch, name), "out")] if hasattr(torch, name) else []
-    for function, room in [*candidates, *writing_variants(target)]:
-        call = partial(function, *arguments, **options, **{room: out})
-        if works(call):
+    for function, keyword in [*candidates, *find_out_variants(target)]:
+        call = partial(function, *arguments, **options, **{keyword: out})
+        if is_supported(call):
             return call
 
     def compute_and_copy() -> None:
@@ -95,7 +97,7 @@ def into(target: Any, arguments: Sequence[Any], options: Mapping[str, Any], out:
 
 
 def is_same(argument: object, out: Tensor) -> bool:
-    """Whether the result replaces this argument."""
+    """Whether the result has the memory of this argument."""
     return (
         isinstance(argument, Tensor)
         and argument.data_ptr() == out.data_ptr()
@@ -103,8 +105,8 @@ def is_same(argument: object, out: Tensor) -> bool:
     )
 
 
-def works(call: Call) -> bool:
-    """Whether there is such a kernel. Its result, from memory not yet filled, does not matter."""
+def is_supported(call: Call) -> bool:
+    """Whether such a kernel exists. It runs on uninitialised memory; its result is not used."""
     try:
         call()
     except (TypeError, RuntimeError):
@@ -112,14 +114,14 @@ def works(call: Call) -> bool:
     return True
 
 
-def writing_variants(target: Any) -> list[tuple[Any, str]]:
-    """Variants of the operator that write into one given tensor, and what they call it."""
+def find_out_variants(target: Any) -> list[tuple[Any, str]]:
+    """Variants of the operator that write into one given tensor, and the name of that argument."""
     takes = [argument.name for argument in target._schema.arguments]
     found = []
     for name in target.overloadpacket.overloads():
         variant = getattr(target.overloadpacket, name)
         given = [a.name for a in variant._schema.arguments if not a.is_out]
-        rooms = [a.name for a in variant._schema.arguments if a.is_out]
-        if given == takes and len(rooms) == 1:
-            found.append((variant, rooms[0]))
+        outs = [a.name for a in variant._schema.arguments if a.is_out]
+        if given == takes and len(outs) == 1:
+            found.append((variant, outs[0]))
     return found

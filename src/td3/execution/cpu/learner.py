@@ -1,4 +1,4 @@
-"""On a CPU: acting and updating as plans, on batches that always lie in the same memory."""
+"""Acting and updating on a CPU: traced once, then executed as a plan of kernels."""
 
 from typing import Any
 
@@ -10,16 +10,18 @@ from torch import Tensor
 from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
+from td3.execution.context import UpdateContext
 from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool
-from td3.execution.trace import acting_inputs, inputs_of, trace, trace_acting
+from td3.execution.replaceable import is_plain_adam
+from td3.execution.trace import acting_inputs, trace, trace_acting, update_inputs
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
 
-class Planned(Learner):
-    """A learner on a CPU; together, or one by one, its members have plans of their own."""
+class CpuLearner(Learner):
+    """A learner on a CPU. It has one pair of plans for all members and one for each member."""
 
     replay: ReplayBuffer
 
@@ -27,53 +29,49 @@ class Planned(Learner):
         self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
     ) -> None:
         super().__init__(agent, replay, interval, population)
-        self.acting: Acting | None = None
-        self.updating: PlannedUpdates | None = None
-        self.alone: dict[int, PlannedUpdates] = {}
+        self.acting: CpuActing | None = None
+        self.updates_of_all: CpuUpdates | None = None
+        self.updates_of_member: dict[int, CpuUpdates] = {}
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         given = torch.from_numpy(states).to(self.agent.dtype)
         given = given.view(self.agent.agents, -1, states.shape[1])
         if self.acting is None:
-            self.acting = Acting(self.agent, given)
+            self.acting = CpuActing(self.agent, given)
         return self.acting(given).flatten(0, 1).numpy()
 
     def learn(self, updates: int) -> None:
-        if self.updating is None:
-            numbers = self.population.hyperparameters
-            self.updating = PlannedUpdates(self.agent, self.replay, self.interval, numbers)
-        self.updating(updates)
+        if self.updates_of_all is None:
+            self.updates_of_all = CpuUpdates(UpdateContext.for_all(self))
+        self.updates_of_all(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
-        if agent not in self.alone:
-            self.alone[agent] = PlannedUpdates(
-                self.agent.member(agent),
-                self.replay.member(agent),
-                self.interval.member(agent),
-                self.population.hyperparameters_of(agent),
-            )
-        self.alone[agent](updates)
+        if agent not in self.updates_of_member:
+            self.updates_of_member[agent] = CpuUpdates(UpdateContext.for_member(self, agent))
+        self.updates_of_member[agent](updates)
 
 
-class PlannedUpdates:
-    """Steps 4 to 15 as two plans: with the delayed steps, and without."""
+class CpuUpdates:
+    """Steps 4 to 15 as two plans: with the delayed steps and without.
 
-    def __init__(
-        self, agent: TD3, replay: ReplayBuffer, interval: Interval, numbers: dict[str, Any]
-    ) -> None:
-        self.agent, self.replay, self.interval = agent, replay, interval
-        settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
-        self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
+    Every batch is written to the same memory, because the plans read it from there.
+    """
+
+    def __init__(self, context: UpdateContext) -> None:
+        self.agent, self.replay, self.interval = context.agent, context.replay, context.interval
+        self.policy_freq = context.policy_freq
+        agent, replay, batch = context.agent, context.replay, context.batch_size
         assert replay.rows is not None
         self.batch = batch
         self.drawn = np.empty((agent.agents, batch, agent.action_dim), dtype=np.float32)
         self.noise = torch.zeros(self.drawn.shape, dtype=agent.dtype)
         self.rows = torch.zeros(agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype)
         sampled = replay.split(self.rows.view(agent.agents, batch, -1))
-        given = (agent, sampled, self.noise, settings)
+        given = (agent, sampled, self.noise, context.settings)
+        inputs = update_inputs(*given).flat()
         self.pool = Pool()
         self.plans = {
-            delayed: Plan(trace(*given, delayed, fuse_adam).graph, inputs_of(*given), self.pool)
+            delayed: Plan(trace(*given, delayed, fuse_adam).graph, inputs, self.pool)
             for delayed in (True, False)
         }
 
@@ -89,15 +87,15 @@ class PlannedUpdates:
             counts[:, : len(seen)] += 1
 
     def sample(self) -> None:
-        """Draw a batch, and the noise that `TD3.draw_noise` would."""
+        """Draw a batch and the noise of `TD3.draw_noise` into fixed memory."""
         self.replay.gather(self.replay.draw(self.batch), out=self.rows)
         for stream, noise in zip(self.agent.smooth, self.drawn, strict=True):
             stream.standard_normal(out=noise, dtype=np.float32)
         self.noise.copy_(torch.from_numpy(self.drawn))
 
 
-class Acting:
-    """Does what `TD3.act` does, for as many states as it was made for."""
+class CpuActing:
+    """`TD3.act` as a plan, for a fixed number of states."""
 
     @torch.no_grad()
     def __init__(self, agent: TD3, states: Tensor) -> None:
@@ -113,14 +111,14 @@ class Acting:
 
 
 def fuse_adam(agent: TD3) -> None:
-    """Let the optimizers of a copied agent take their step in one pass over memory."""
+    """Make the optimizers of a copied agent take their step in one pass over memory."""
     for network in agent.trained.values():
-        if type(network.optimizer) is Adam:
-            network.optimizer.__dict__["step"] = fused_step(network.optimizer)
+        if is_plain_adam(network.optimizer):
+            network.optimizer.__dict__["step"] = make_fused_step(network.optimizer)
 
 
-def fused_step(optimizer: Adam) -> Any:
-    """PyTorch's kernel for the same step, once per agent, for each has a count of its own."""
+def make_fused_step(optimizer: Adam) -> Any:
+    """`Adam.step` with PyTorch's fused kernel, once per agent because each has its own count."""
 
     def step() -> None:
         group = optimizer.param_groups[0]

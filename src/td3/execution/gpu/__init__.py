@@ -1,1 +1,1 @@
-"""The traced update as CUDA graphs, with fused kernels."""
+"""Execution on a GPU: the traced update as CUDA graphs with fused kernels."""

@@ -1,8 +1,8 @@
-"""Networks, Adam and sampling by fused kernels: the same in fewer passes.
+"""Fused kernels for networks, Adam and sampling: the same results in fewer passes over memory.
 
-Forward is one kernel for all layers; backward is one kernel, one product for the large weight, and
-a sum over what the rows added. For two hidden layers of up to 256 units, in float32 numbers and
-tf32 products.
+The forward pass is one kernel for all layers. The backward pass is one kernel, one matrix product
+for the large weight, and a sum over partial gradients. They support two hidden layers of up to 256
+units, float32 numbers and tf32 products (`replaceable.py` decides).
 """
 
 from collections.abc import Callable
@@ -17,49 +17,35 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.images.random_shift import pixel_width
-from td3.algorithm.stacked import StackedMLP
 from td3.execution.gpu import triton_kernels as kernels
+from td3.execution.replaceable import is_fusible, is_plain_adam
 from td3.layout import Part, channels_first
 
 PRECISION = "tf32"
-FEW = 8  # networks; with fewer the kernels must split a batch further to occupy the device
+FEW = 8  # networks; for fewer, a batch is split further to occupy the device
 FORWARD_FEW, FORWARD_MANY = (16, 32, 4, 3), (32, 32, 4, 3)  # rows, chunk, warps, stages
 BACKWARD_FEW, BACKWARD_MANY = (16, 32, 4, 3), (64, 32, 4, 3)
 PICTURE_BLOCK = 2048  # bytes
 
 
 def fuse(agent: TD3) -> None:
-    """Let a copied agent's networks and Adam steps be computed by fused kernels."""
+    """Replace the networks' `compute` and Adam's `step` of a copied agent by fused kernels."""
     fuse_networks(agent)
     if agent.dtype == torch.float32:
         for network in agent.trained.values():
-            if type(network.optimizer) is Adam:
-                network.optimizer.__dict__["step"] = step_at_once(network.optimizer)
+            if is_plain_adam(network.optimizer):
+                network.optimizer.__dict__["step"] = make_fused_step(network.optimizer)
 
 
 def fuse_networks(agent: TD3) -> None:
-    """The networks alone, those for which the kernels were written."""
+    """Replace `compute` of those networks that the kernels support."""
     for network in (agent.actor, agent.critic, agent.actor_target, agent.critic_target):
-        if fusible(network):
+        if network.flat.is_cuda and is_fusible(network):
             network.__dict__["compute"] = FusedMLP(network.widths)
 
 
-def fusible(network: StackedMLP) -> bool:
-    """Whether the kernels compute this network: a stock one, of a size that they support."""
-    inputs, *hidden, outputs = network.widths
-    return (
-        type(network).compute is StackedMLP.compute
-        and network.flat.is_cuda
-        and network.flat.dtype == torch.float32
-        and len(hidden) == 2
-        and max(hidden) <= 256
-        and inputs < 128
-        and outputs <= 32
-    )
-
-
 class FusedMLP:
-    """`StackedMLP.compute` for given widths."""
+    """`StackedMLP.compute` as a fused kernel, for given widths."""
 
     def __init__(self, widths: tuple[int, ...]) -> None:
         self.widths = list(widths)
@@ -72,7 +58,7 @@ class FusedMLP:
 
 
 class FusedMLPFunction(Function):
-    """The same with gradients."""
+    """`FusedMLP` with gradients."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, flat: Tensor, widths: list[int]) -> Tensor:
@@ -86,7 +72,7 @@ class FusedMLPFunction(Function):
         x, flat, hidden_1, hidden_2 = ctx.saved_tensors
         to_input, to_weights, _ = ctx.needs_input_grad
         given = (out_gradient.contiguous(), x, flat, hidden_1, hidden_2, ctx.widths)
-        # Apart, so that the one nobody uses (the critic's in step 13) falls out of the trace.
+        # Two calls, so that an unused gradient (the critic's in step 13) is removed from the trace.
         x_gradient = layers_backward(*given, True, False)[0] if to_input else None
         flat_gradient = layers_backward(*given, False, True)[1] if to_weights else None
         return x_gradient, flat_gradient, None
@@ -97,7 +83,7 @@ def power_of_two(number: int) -> int:
 
 
 def constants(batch: int, widths: list[int]) -> dict[str, int]:
-    """What the kernels are specialised for."""
+    """The sizes for which the kernels are compiled."""
     inputs, width_1, width_2, outputs = widths
     return {
         "BATCH": batch,
@@ -113,7 +99,7 @@ def constants(batch: int, widths: list[int]) -> dict[str, int]:
 def layers_forward(
     x: Tensor, flat: Tensor, widths: list[int], keep: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs and, if they are to be kept for backward, both hidden activations."""
+    """Outputs and, if `keep`, both hidden activations for the backward pass."""
     networks, batch, inputs = x.shape
     _, width_1, width_2, outputs = widths
     kept = batch if keep else 0
@@ -161,7 +147,7 @@ def layers_backward(
     to_input: bool,
     to_weights: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of the input and of `flat`, each if wanted."""
+    """The gradients of the input and of `flat`; empty tensors if not wanted."""
     networks, batch, _ = hidden_1.shape
     inputs, width_1, width_2, outputs = widths
     rows, chunk, warps, stages = BACKWARD_FEW if networks < FEW else BACKWARD_MANY
@@ -232,7 +218,7 @@ def _(
     return x_gradient, flat.new_empty(networks, flat.shape[1] if to_weights else 0)
 
 
-def step_at_once(optimizer: Adam) -> Callable[[], None]:
+def make_fused_step(optimizer: Adam) -> Callable[[], None]:
     """`Adam.step` in one pass over memory."""
 
     def step() -> None:
@@ -307,7 +293,7 @@ def _(
 
 
 def pick(ring: Tensor, given: dict[str, Tensor], picked: Tensor) -> None:
-    """Step 4 as one kernel: from `ring`, (agents, capacity, width), into `picked`."""
+    """Step 4 as one kernel: gather rows of `ring`, (agents, capacity, width), into `picked`."""
     agents, capacity, width = ring.shape
     ahead, batch = given["uniform"].shape[2:]
     rows = 4 if agents < FEW else 16

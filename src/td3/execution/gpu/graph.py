@@ -1,4 +1,4 @@
-"""A CUDA graph that keeps what it works on."""
+"""A CUDA graph that keeps its tensors alive."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,9 @@ import torch
 
 
 class Graph:
-    """What a function asks of the device, recorded after it has run twice off the record.
+    """The device work of a function, captured after two warm-up calls.
 
-    It keeps the function, and with it all tensors that it works on: a recording knows addresses.
+    It keeps the function and so all its tensors, because a CUDA graph only knows addresses.
     """
 
     def __init__(
@@ -17,15 +17,15 @@ class Graph:
         warm_up: Callable[[], object],
         stream: torch.cuda.Stream | None = None,
     ) -> None:
-        """`stream`: where it will run, if beside other graphs; what cuBLAS keeps there is apart."""
+        """`stream`: its own stream (and cuBLAS workspace) if it runs beside other graphs."""
         self.function = function
-        aside = stream or torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
+        side_stream = stream or torch.cuda.Stream()
+        side_stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side_stream):
             warm_up()
             warm_up()
-        torch.cuda.current_stream().wait_stream(aside)
-        recorded = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(recorded, stream=stream):
+        torch.cuda.current_stream().wait_stream(side_stream)
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured, stream=stream):
             function()
-        self.replay = recorded.replay
+        self.replay = captured.replay

@@ -1,8 +1,8 @@
-"""Learning from frames on a GPU: sampling and the update, captured as CUDA graphs.
+"""Updates from images on a GPU: sampling stacks of frames and learning from them, as CUDA graphs.
 
-As in `learner.py`, the update is traced from the agent; cuDNN convolves, and Inductor merges the
-other operations. The host draws the indices of each batch and uploads them. It waits for the
-device only when it needs actions.
+As in `learner.py`, the update is the agent's own, traced. cuDNN computes the convolutions, and
+Inductor merges the other operations. The host draws the indices and the noise of each update and
+uploads them. It waits only for actions.
 """
 
 import copy
@@ -18,25 +18,25 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import Batch
 from td3.execution.gpu.graph import Graph
-from td3.execution.gpu.learner import Traced, cloned, inductor
-from td3.execution.gpu.random_upload import across, pinned
-from td3.execution.trace import inputs_of, trace
+from td3.execution.gpu.learner import TracedLearner, clone_tensors, compile_graph
+from td3.execution.gpu.random_upload import copy_async, pinned_zeros
+from td3.execution.trace import count_outputs, join_inputs, trace, update_inputs
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
-SLOTS = 8  # how many updates the host may be ahead of the device
+SLOTS = 8  # updates that the host may be ahead of the device
 
 
-class Slot(NamedTuple):
-    """Pinned memory for the random numbers of one update."""
+class UploadSlot(NamedTuple):
+    """Indices and noise of one update, in pinned memory until they are uploaded."""
 
     drawn: Tensor
     noise: Tensor
     sent: torch.cuda.Event
 
 
-class CapturedFrames(Traced):
-    """A learner whose update is one of two graphs, with and without the delayed steps."""
+class GpuImageLearner(TracedLearner):
+    """A learner with two graphs of the update: with the delayed steps and without."""
 
     replay: FrameReplay
 
@@ -56,11 +56,15 @@ class CapturedFrames(Traced):
         self.drawn = torch.zeros(drawn, dtype=torch.int64, device=agent.device)
         self.noise = torch.zeros(noise, dtype=agent.dtype, device=agent.device)
         self.slots = [
-            Slot(pinned(*drawn, dtype=torch.int64), pinned(*noise), torch.cuda.Event())
+            UploadSlot(
+                pinned_zeros(*drawn, dtype=torch.int64), pinned_zeros(*noise), torch.cuda.Event()
+            )
             for _ in range(SLOTS)
         ]
         self.turn = 0
         self.graphs: dict[bool, Graph] = {}
+        self.measured: dict[bool, int] = {}
+        """How many diagnostics each graph adds up."""
 
     def learn(self, updates: int) -> None:
         agent, counts = self.agent, self.interval.counts
@@ -68,51 +72,49 @@ class CapturedFrames(Traced):
             self.send()
             delayed = agent.due(self.policy_freq)
             if delayed not in self.graphs:
-                self.graphs[delayed] = self.capture()
+                self.graphs[delayed] = self.capture(delayed)
             self.graphs[delayed].replay()
             agent.updates += 1
             agent.flush_denormals()
-            counts[:, : 3 if delayed else 2] += 1
+            counts[:, : self.measured[delayed]] += 1
 
     def send(self) -> None:
-        """Draw the batch and the noise of the next update, and upload both."""
+        """Draw the indices and the noise of the next update, and upload both."""
         slot = self.slots[self.turn]
         self.turn = (self.turn + 1) % SLOTS
-        slot.sent.synchronize()  # waits only if the host is far ahead
+        slot.sent.synchronize()  # no wait, unless the host is SLOTS updates ahead
         slot.drawn.copy_(torch.from_numpy(self.replay.draw(self.batch)))
         for stream, out in zip(self.agent.smooth, slot.noise.numpy(), strict=True):
             stream.standard_normal(out=out, dtype=out.dtype)
-        across(self.drawn, slot.drawn)
-        across(self.noise, slot.noise)
+        copy_async(self.drawn, slot.drawn)
+        copy_async(self.noise, slot.noise)
         slot.sent.record()
 
-    def capture(self) -> Graph:
-        """The update that is due, as a graph. The warm-up works on copies."""
+    def capture(self, delayed: bool) -> Graph:
+        """The update as a graph. The trial runs before capturing work on copies."""
         agent, sums, sample = self.agent, self.interval.sums, self.sample
         with torch.no_grad():
-            example = sample()
-        update = trace(
-            agent, example, self.noise, self.settings, agent.due(self.policy_freq), self.prepare
-        )
-        tensors = inputs_of(agent, example, self.noise, self.settings)[: -len(example) - 1]
-        function: Callable[..., Any] = inductor(update) if self.compiled else update
+            given = (agent, sample(), self.noise, self.settings)
+        update = trace(*given, delayed, self.prepare)
+        self.measured[delayed] = count_outputs(update)
+        function: Callable[..., Any] = compile_graph(update) if self.compiled else update
 
-        def sample_and_update(tensors: list[Tensor], sums: Tensor) -> None:
-            seen = function([*tensors, *sample(), self.noise])
+        def sample_and_update(fixed: list[Tensor], sums: Tensor) -> None:
+            seen = function(join_inputs(fixed, sample(), self.noise))
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
 
-        trial = cloned((tensors, sums))
+        fixed = update_inputs(*given).fixed()
+        trial = clone_tensors((fixed, sums))
         with torch.no_grad():
             return Graph(
-                lambda: sample_and_update(tensors, sums),
-                warm_up=lambda: sample_and_update(*trial),
+                lambda: sample_and_update(fixed, sums), warm_up=lambda: sample_and_update(*trial)
             )
 
     @functools.cached_property
     def sample(self) -> Callable[[], Batch]:
-        """Rebuilds the drawn batch, on the fused path with our kernel for images.
+        """A function that assembles the drawn batch; a fused kernel gathers the images.
 
-        Not part of the traced update: its convolutions need the batch in memory anyway.
+        It is not compiled with the update, whose convolutions need the batch in memory anyway.
         """
         replay = copy.copy(self.replay)
         if self.fused:
@@ -121,7 +123,7 @@ class CapturedFrames(Traced):
             fuse_image_gather(replay)
         if not self.compiled:
             return lambda: replay.assemble(self.drawn)
-        assemble = inductor(make_fx(lambda drawn: list(replay.assemble(drawn)))(self.drawn))
+        assemble = compile_graph(make_fx(lambda drawn: list(replay.assemble(drawn)))(self.drawn))
         return lambda: Batch(*assemble(self.drawn))
 
     def sampling_alone(self) -> Callable[[], None]:
@@ -139,8 +141,8 @@ class CapturedFrames(Traced):
 
         with torch.no_grad():
             graph = Graph(sample, warm_up=sample)
-        return lambda: graph.replay()  # the closure keeps its tensors alive
+        return lambda: graph.replay()  # a lambda, so that the graph and its tensors stay alive
 
     def close(self) -> None:
         self.graphs.clear()
-        self.__dict__.pop("sample", None)  # it refers to the replay buffer, and to this object
+        self.__dict__.pop("sample", None)  # it refers to the replay buffer and to this learner

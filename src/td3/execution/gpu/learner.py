@@ -1,10 +1,10 @@
-"""On a GPU: acting, storing and updating as CUDA graphs, launched without waiting for any.
+"""Acting, storing and updating on a GPU, as CUDA graphs that the host launches without waiting.
 
-The update that is captured is the agent's own, traced (`trace.py`), its networks computed by fused
-kernels where those fit (`fused.py`) and the rest merged by Inductor. In a step the host waits once,
-for the actions (`traffic.py`), and they wait for the actor alone; updates are launched when the
-environments have those. The ring lives on the device, and random numbers arrive in blocks
-(`sending.py`).
+The captured update is the agent's own, traced (`trace.py`). Fused kernels compute its networks
+where they fit (`fused.py`); Inductor merges the other operations. In each step the host waits once,
+for the actions (`transfers.py`). The actions wait for the actor only, and updates are launched
+after the environments have received them. The replay buffer is on the device, and random numbers
+arrive in blocks (`random_upload.py`).
 """
 
 import copy
@@ -19,22 +19,23 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from td3.algorithm.agent import TD3
-from td3.algorithm.replay import ReplayBuffer
+from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.trained import Trained
 from td3.algorithm.transitions import Transitions
+from td3.execution.context import UpdateContext
 from td3.execution.gpu.graph import Graph
-from td3.execution.gpu.random_upload import AHEAD, Fetching, Sending, at_hand
-from td3.execution.gpu.transfers import Acting, Storing
-from td3.execution.trace import Prepare, inputs_of, trace
+from td3.execution.gpu.random_upload import AHEAD, BatchUpload, RandomUpload, current_numbers
+from td3.execution.gpu.transfers import GpuActing, TransitionUpload
+from td3.execution.trace import Settings, count_outputs, join_inputs, trace, update_inputs
 from td3.seeding import Stream
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
 
-class Traced(Learner):
-    """A learner on a GPU whose update is traced; Inductor may merge it, our kernels compute it."""
+class TracedLearner(Learner):
+    """A learner on a GPU with a traced update: `compiled` by Inductor, with `fused` kernels."""
 
     def __init__(
         self,
@@ -49,14 +50,17 @@ class Traced(Learner):
         self.compiled, self.fused = compiled, fused
 
     def prepare(self, agent: TD3) -> None:
+        """Replace methods of the copied agent by fused kernels before tracing."""
         if self.fused:
-            from td3.execution.gpu.fused import fuse  # Triton comes with PyTorch for CUDA only
+            from td3.execution.gpu.fused import (
+                fuse,  # needs Triton, which only PyTorch for CUDA includes
+            )
 
             fuse(agent)
 
 
-class Captured(Traced):
-    """A learner whose every action is a graph that was captured once."""
+class GpuLearner(TracedLearner):
+    """A learner that acts, stores and updates by graphs that are captured once."""
 
     replay: ReplayBuffer
 
@@ -69,20 +73,20 @@ class Captured(Traced):
         **how: bool,
     ) -> None:
         super().__init__(agent, replay, interval, population, **how)
-        self.updating: CapturedUpdates | None = None
-        self.alone: dict[int, CapturedUpdates] = {}
-        self.acting: Acting | None = None
-        self.storing: Storing | None = None
+        self.updates_of_all: GpuUpdates | None = None
+        self.updates_of_member: dict[int, GpuUpdates] = {}
+        self.acting: GpuActing | None = None
+        self.transition_upload: TransitionUpload | None = None
         self.actor_moved = torch.cuda.Event()
         self.expected: NDArray[np.float32] | None = None
-        """The states for which actions are being chosen."""
+        """The states for which the device computes actions already."""
         self.sizes = torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device)
-        """How much of each ring can be sampled; goes to the device together with transitions."""
+        """How many transitions of each replay buffer can be sampled; uploaded with transitions."""
         self.sizes_sent = False
 
     @property
     def ring_on_device(self) -> bool:
-        """Whether the ring is where the agent is; else it stayed on the host."""
+        """Whether the replay buffer is on the agent's device; otherwise it is on the host."""
         return self.replay.device == self.agent.device
 
     def expect(self, states: NDArray[np.float32]) -> None:
@@ -92,7 +96,7 @@ class Captured(Traced):
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.acting is None or self.acting.environments != len(states):
-            self.acting = Acting(self.acting_copy(), len(states), self.actor_moved)
+            self.acting = GpuActing(self.acting_copy(), len(states), self.actor_moved)
         if states is not self.expected:
             self.acting.begin(states)
             self.expected = None
@@ -104,65 +108,41 @@ class Captured(Traced):
             super().store(transitions)
             return
         rows = transitions.rows
-        if self.storing is None or self.storing.environments != len(rows):
-            self.storing = Storing(self.agent, self.replay, self.sizes, len(rows))
-        self.storing(rows)
+        if self.transition_upload is None or self.transition_upload.environments != len(rows):
+            self.transition_upload = TransitionUpload(
+                self.agent, self.replay, self.sizes, len(rows)
+            )
+        self.transition_upload(rows)
 
     def is_whole_step(self, owners: NDArray[np.int64]) -> bool:
-        """Whether there is a row of every environment; some may only have reset."""
-        if known := self.acting or self.storing:
+        """Whether every environment has a transition; an environment that only reset has none."""
+        if known := self.acting or self.transition_upload:
             return len(owners) == known.environments
         counts = np.bincount(owners, minlength=self.agent.agents)
         return bool(counts[0] and (counts == counts[0]).all())
 
     def learn(self, updates: int) -> None:
         self.before_learning()
-        if self.updating is None:
-            self.updating = self.update_graphs(
-                self.agent, self.replay, self.interval, self.population.hyperparameters, self.sizes
-            )
-        self.updating(updates)
+        if self.updates_of_all is None:
+            context = UpdateContext.for_all(self)
+            self.updates_of_all = GpuUpdates(self, context, self.sizes)
+        self.updates_of_all(updates)
 
     def learn_alone(self, agent: int, updates: int) -> None:
         self.before_learning()
-        if agent not in self.alone:
-            self.alone[agent] = self.update_graphs(
-                self.agent.member(agent),
-                self.replay.member(agent),
-                self.interval.member(agent),
-                self.population.hyperparameters_of(agent),
-                self.sizes[agent : agent + 1],
-            )
-        self.alone[agent](updates)
+        if agent not in self.updates_of_member:
+            context, sizes = UpdateContext.for_member(self, agent), self.sizes[agent : agent + 1]
+            self.updates_of_member[agent] = GpuUpdates(self, context, sizes)
+        self.updates_of_member[agent](updates)
 
     def before_learning(self) -> None:
-        self.expected = None  # it may act otherwise from now on
+        self.expected = None  # learning may change the actor
         if self.ring_on_device and not self.sizes_sent:
             self.sizes.copy_(torch.from_numpy(self.replay.sizes[:, None]))
             self.sizes_sent = True
 
-    def update_graphs(
-        self,
-        agent: TD3,
-        replay: ReplayBuffer,
-        interval: Interval,
-        numbers: dict[str, Any],
-        sizes: Tensor,
-    ) -> "CapturedUpdates":
-        return CapturedUpdates(
-            agent,
-            replay,
-            interval,
-            numbers,
-            sizes,
-            self.actor_moved,
-            self.prepare,
-            self.compiled,
-            self.fused,
-        )
-
     def acting_copy(self) -> TD3:
-        """The agent on the same memory, acting by fused kernels without being changed itself."""
+        """A copy of the agent on the same memory that acts with fused kernels."""
         copied = copy.copy(self.agent)
         copied.trained = {
             name: Trained(copy.copy(network.online), copy.copy(network.target), network.optimizer)
@@ -175,83 +155,84 @@ class Captured(Traced):
         return copied
 
     def streams(self) -> dict[str, list[Stream]]:
-        for updating in self.all_updating:
-            updating.sending.rewind()
+        for updates in self.all_updates:
+            updates.random.rewind()
         return super().streams()
 
     def close(self) -> None:
-        for updating in self.all_updating:
-            updating.sending.draws.close()
-            updating.graphs.clear()  # they and what they work on refer to each other
+        for updates in self.all_updates:
+            updates.random.blocks.close()
+            updates.graphs.clear()  # break the reference cycle
         if self.acting:
             self.acting.done.synchronize()
             del self.acting.graph
-        self.acting = self.storing = self.updating = None
-        self.alone.clear()
+        self.acting = self.transition_upload = self.updates_of_all = None
+        self.updates_of_member.clear()
 
     @property
-    def all_updating(self) -> list["CapturedUpdates"]:
-        return [*self.alone.values(), *([self.updating] if self.updating else [])]
+    def all_updates(self) -> list["GpuUpdates"]:
+        together = [self.updates_of_all] if self.updates_of_all else []
+        return [*self.updates_of_member.values(), *together]
 
 
-class CapturedUpdates:
-    """Steps 4 to 15 as two graphs: with the delayed steps, and without."""
+class GpuUpdates:
+    """Steps 4 to 15 as two graphs: with the delayed steps and without."""
 
-    def __init__(
-        self,
-        agent: TD3,
-        replay: ReplayBuffer,
-        interval: Interval,
-        numbers: dict[str, Any],
-        sizes: Tensor,
-        actor_moved: torch.cuda.Event,
-        prepare: Prepare,
-        compiled: bool,
-        fused: bool,
-    ) -> None:
-        self.agent, self.replay, self.interval, self.fused = agent, replay, interval, fused
-        self.actor_moved = actor_moved
-        settings = {k: v for k, v in numbers.items() if k not in ("batch_size", "policy_freq")}
-        self.policy_freq, batch = numbers["policy_freq"], numbers["batch_size"]
-        self.sending = Sending(agent, replay, batch)
-        self.given = {**self.sending.given, "sizes": sizes}
+    def __init__(self, learner: GpuLearner, context: UpdateContext, sizes: Tensor) -> None:
+        """Capture both graphs.
+
+        Args:
+            learner: Says how to compile; not kept, because it refers to this object.
+            context: What to update.
+            sizes: How many transitions of each replay buffer can be sampled, on the device.
+        """
+        self.agent, self.replay, self.interval = context.agent, context.replay, context.interval
+        self.policy_freq, self.batch = context.policy_freq, context.batch_size
+        self.fused, self.actor_moved = learner.fused, learner.actor_moved
+        agent, replay = context.agent, context.replay
+        self.random = RandomUpload(agent, replay, self.batch)
+        self.given = {**self.random.given, "sizes": sizes}
         assert replay.rows is not None
         self.picked = torch.zeros(
-            agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype, device=agent.device
+            agent.agents * self.batch, replay.rows.shape[-1], dtype=agent.dtype, device=agent.device
         )
         self.offsets = torch.arange(agent.agents, device=agent.device)[:, None] * replay.capacity
-        self.fetching = Fetching(replay, self.picked) if replay.device != agent.device else None
+        on_host = replay.device != agent.device
+        self.batch_upload = BatchUpload(replay, self.picked) if on_host else None
+        self.measured: dict[bool, int] = {}
+        """How many diagnostics each graph adds up."""
         self.graphs = {
-            delayed: self.capture(settings, batch, delayed, prepare, compiled)
-            for delayed in (True, False)
+            delayed: self.capture(learner, context.settings, delayed) for delayed in (True, False)
         }
 
-    def capture(
-        self, settings: dict[str, Any], batch: int, delayed: bool, prepare: Prepare, compiled: bool
-    ) -> Graph:
-        agent, replay, sums = self.agent, self.replay, self.interval.sums
-        sampled = replay.split(self.picked.view(agent.agents, batch, -1))
-        noise = at_hand(self.given, "normal")
-        update = trace(agent, sampled, noise, settings, delayed, prepare)
-        tensors = inputs_of(agent, sampled, noise, settings)[: -len(sampled) - 1]
+    def split(self, picked: Tensor) -> Batch:
+        """Sampled rows as a batch."""
+        return self.replay.split(picked.view(self.agent.agents, self.batch, -1))
+
+    def capture(self, learner: TracedLearner, settings: Settings, delayed: bool) -> Graph:
+        split = self.split
+        given = (self.agent, split(self.picked), current_numbers(self.given, "normal"), settings)
+        update = trace(*given, delayed, learner.prepare)
+        self.measured[delayed] = count_outputs(update)
 
         def update_once(
-            tensors: list[Tensor], picked: Tensor, sums: Tensor, given: dict[str, Tensor]
+            fixed: list[Tensor], picked: Tensor, sums: Tensor, given: dict[str, Tensor]
         ) -> None:
-            sampled = replay.split(picked.view(agent.agents, batch, -1))
-            seen = update([*tensors, *sampled, at_hand(given, "normal")])
+            seen = update(join_inputs(fixed, split(picked), current_numbers(given, "normal")))
             sums[:, : len(seen)] += torch.stack(seen, dim=1)
             given["position"].add_(1).remainder_(2 * AHEAD)
 
-        arguments = (tensors, self.picked, sums, self.given)
-        trial = cloned(arguments)
+        fixed = update_inputs(*given).fixed()
+        arguments = (fixed, self.picked, self.interval.sums, self.given)
+        trial = clone_tensors(arguments)
         graph = make_fx(update_once)(*trial)
         graph.graph.eliminate_dead_code()
         graph.recompile()
-        function: Callable[..., Any] = inductor(graph) if compiled else graph
+        function: Callable[..., Any] = compile_graph(graph) if learner.compiled else graph
 
         def sample_and_update() -> None:
-            # Apart from the update, which would pick each number from the ring when it needs it.
+            # Sampling is not compiled with the update: Inductor would merge the gather into every
+            # operation that reads the batch.
             self.sample()
             function(*arguments)
 
@@ -263,8 +244,8 @@ class CapturedUpdates:
             return Graph(sample_and_update, warm_up=try_out)
 
     def sample(self) -> None:
-        """Pick the batch at hand from the ring on the device."""
-        if self.fetching:
+        """Gather the batch of this update from the replay buffer on the device."""
+        if self.batch_upload:
             return
         assert self.replay.rows is not None
         given = self.given
@@ -273,33 +254,33 @@ class CapturedUpdates:
 
             pick(self.replay.rows, given, self.picked)
             return
-        places = (at_hand(given, "uniform") * given["sizes"]).long() + self.offsets
+        places = (current_numbers(given, "uniform") * given["sizes"]).long() + self.offsets
         rows = self.replay.rows.flatten(0, 1)
         torch.index_select(rows, 0, places.flatten(), out=self.picked)
 
     def __call__(self, updates: int) -> None:
         agent, counts = self.agent, self.interval.counts
         for _ in range(updates):
-            self.sending.advance()
-            if self.fetching:
-                self.fetching(self.sending.uniform_at_hand)
+            self.random.advance()
+            if self.batch_upload:
+                self.batch_upload(self.random.current_uniform)
             delayed = agent.due(self.policy_freq)
             self.graphs[delayed].replay()
             if delayed:
                 self.actor_moved.record()
             agent.updates += 1
             agent.flush_denormals()
-            counts[:, : 3 if delayed else 2] += 1
-            self.sending.look_ahead()
+            counts[:, : self.measured[delayed]] += 1
+            self.random.send_ahead()
 
 
-def cloned(tensors: Any) -> Any:
-    """The same numbers elsewhere, so that a trial run changes nothing."""
+def clone_tensors(tensors: Any) -> Any:
+    """Copies of all tensors, so that a trial run changes nothing."""
     return torch.utils._pytree.tree_map(torch.clone, tensors)
 
 
-def inductor(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Merge element-wise operations; the same choices on every run."""
+def compile_graph(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let Inductor merge element-wise operations, with the same choices in every run."""
     known = hasattr(torch._inductor.config, "deterministic")
     options: dict[str, Any] = {"deterministic": True} if known else {}
     return torch.compile(function, fullgraph=True, dynamic=False, options=options)

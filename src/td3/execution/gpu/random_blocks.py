@@ -1,4 +1,4 @@
-"""Random numbers for many updates, drawn ahead by other threads while the last are being used."""
+"""Random numbers for many updates, drawn ahead by threads while the last block is used."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from td3.seeding import Stream, restore_stream, stream_state
 
 
-class Draws:
-    """Uniform numbers for step 4 and normal ones for step 6, in blocks of several updates.
+class RandomBlocks:
+    """Uniform numbers for step 4 and normal numbers for step 6, in blocks for several updates.
 
-    One block is what as many single draws would give: the streams do not notice.
+    A block contains the same numbers as single draws would, in the same order of each stream.
     """
 
     def __init__(
@@ -28,16 +28,16 @@ class Draws:
         self.streams = [*replay, *smooth]
         self.agents = len(replay)
         self.shares = [range(first, self.agents, threads) for first in range(threads)]
-        """Which agents' numbers each thread draws."""
+        """The agents of each thread."""
         self.buffers = list(zip(uniform, normal, strict=True))
         self.pool = ThreadPoolExecutor(threads, "td3-draws")
         self.turn = 0
-        """The buffer that is drawn into, or will be next."""
+        """The buffer of the block that is drawn now or next."""
         self.pending: list[Future[None]] = []
         self.before: list[dict[str, Any]] = []
-        """Where the streams stood before what is being drawn."""
+        """States of the streams before the block that is drawn now."""
         self.taken: list[list[dict[str, Any]]] = []
-        """Where they stood before each block that was taken and not yet finished."""
+        """States of the streams before each block that was taken and is not finished."""
 
     def begin(self) -> None:
         """Start to draw the next block."""
@@ -60,7 +60,7 @@ class Draws:
             self.draw(agent, uniform[agent], normal[agent])
 
     def take(self) -> int:
-        """Wait for the next block; returns which buffer holds it."""
+        """Wait for the next block and return the index of its buffer."""
         if not self.pending:
             self.begin()
         for drawn in self.pending:
@@ -71,11 +71,11 @@ class Draws:
         return ready
 
     def finish(self) -> None:
-        """The oldest block that was taken has been used up."""
+        """Forget the oldest block that was taken: it is used up."""
         self.taken.pop(0)
 
     def rewind(self, used: int) -> None:
-        """Put the streams to where `used` updates of the oldest block taken have left them."""
+        """Set the streams to the state after `used` updates of the oldest block taken."""
         wait(self.pending)
         drawn = [*self.taken, *([self.before] if self.pending else [])]
         self.pending = []

@@ -1,4 +1,4 @@
-"""What the device needs from the host during training, sent while it works: numbers and batches."""
+"""Uploads that run while the device computes: random numbers, and batches from the host."""
 
 import math
 
@@ -9,25 +9,26 @@ from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
-from td3.execution.gpu.random_blocks import Draws
+from td3.execution.gpu.random_blocks import RandomBlocks
 from td3.machine import usable_cores
 
 AHEAD = 32  # updates per block of random numbers
-AGENTS_PER_THREAD = 8  # one thread draws theirs in less time than their updates take
+AGENTS_PER_THREAD = 8  # one thread draws their numbers faster than they are used
 
 
-class Sending:
-    """Random numbers on their way to the device, where two blocks of AHEAD updates have room.
+class RandomUpload:
+    """Uploads random numbers to the device, in blocks for AHEAD updates.
 
-    While one is used, the next is sent beside the updates, and the one after that is drawn.
+    The device has memory for two blocks. While it uses one, the next is uploaded on another stream,
+    and the block after that is drawn.
     """
 
     def __init__(self, agent: TD3, replay: ReplayBuffer, batch: int) -> None:
         shape, device = (agent.agents, AHEAD, batch), agent.device
-        self.uniform = [pinned(*shape, dtype=torch.float64) for _ in range(3)]
-        self.normal = [pinned(*shape, agent.action_dim) for _ in range(3)]
+        self.uniform = [pinned_zeros(*shape, dtype=torch.float64) for _ in range(3)]
+        self.normal = [pinned_zeros(*shape, agent.action_dim) for _ in range(3)]
         self.copied = [torch.cuda.Event() for _ in range(3)]
-        self.draws = Draws(
+        self.blocks = RandomBlocks(
             replay.streams,
             agent.smooth,
             [u.numpy() for u in self.uniform],
@@ -45,72 +46,72 @@ class Sending:
         self.reset()
 
     def reset(self) -> None:
-        self.used, self.half = AHEAD, 1  # as if the second half had just been used up
+        self.used, self.half = AHEAD, 1  # as if the second half were used up
         self.sent: list[int] = []
-        """Which buffers the blocks on the device came from, the one in use first."""
+        """The host buffers of the blocks on the device; the block in use is first."""
         self.given["position"].zero_()
 
     def advance(self) -> None:
-        """See to it that the numbers of the next update are there when it runs."""
+        """Make sure that the numbers of the next update arrive before it runs."""
         if self.used == AHEAD:
-            self.turn_over()
+            self.switch_block()
         self.used += 1
 
-    def look_ahead(self) -> None:
-        """Half-way through a block, send the next, which has been drawn by now."""
+    def send_ahead(self) -> None:
+        """Upload the next block when half of the current one is used; it is drawn by then."""
         if self.used == AHEAD // 2:
             self.send()
 
-    def turn_over(self) -> None:
-        """Leave the block that is used up for the next."""
+    def switch_block(self) -> None:
+        """Switch from the used block to the next."""
         if self.sent:
             self.free[self.half].record()
             self.sent.pop(0)
-            self.draws.finish()
+            self.blocks.finish()
         if not self.sent:
             self.send()
         self.half, self.used = 1 - self.half, 0
         self.ready[self.half].wait()
 
     def send(self) -> None:
-        """Send a block to the other half, and begin to draw the next."""
+        """Upload a block to the other half and start to draw the next."""
         other = 1 - self.half
-        drawn = self.draws.take()
+        drawn = self.blocks.take()
         with torch.cuda.stream(self.stream):
             self.free[other].wait()
-            across(self.given["uniform"][other], self.uniform[drawn])
-            across(self.given["normal"][other], self.normal[drawn])
+            copy_async(self.given["uniform"][other], self.uniform[drawn])
+            copy_async(self.given["normal"][other], self.normal[drawn])
             self.ready[other].record()
             self.copied[drawn].record()
         self.sent.append(drawn)
-        self.copied[self.draws.turn].synchronize()  # long ago, unless the host ran far ahead
-        self.draws.begin()
+        self.copied[self.blocks.turn].synchronize()  # no wait, unless the host is far ahead
+        self.blocks.begin()
 
     @property
-    def uniform_at_hand(self) -> NDArray[np.float64]:
-        """The numbers that pick the batch at hand, on the host."""
+    def current_uniform(self) -> NDArray[np.float64]:
+        """The uniform numbers of the current update, on the host."""
         numbers: NDArray[np.float64] = self.uniform[self.sent[0]].numpy()[:, self.used - 1]
         return numbers
 
     def rewind(self) -> None:
-        """Put the streams to where the updates so far have left them."""
+        """Set the streams to the state after the updates so far."""
         torch.cuda.synchronize(self.device)
-        self.draws.rewind(self.used)
+        self.blocks.rewind(self.used)
         self.reset()
 
 
-def at_hand(given: dict[str, Tensor], name: str) -> Tensor:
-    """The random numbers of the update at hand, for each agent."""
+def current_numbers(given: dict[str, Tensor], name: str) -> Tensor:
+    """The random numbers of the current update, for each agent."""
     half, place = given["position"] // AHEAD, given["position"] % AHEAD
     return given[name][half, :, place].squeeze(0)
 
 
-class Fetching:
-    """Batches from a ring that stayed in host memory."""
+class BatchUpload:
+    """Uploads batches from a replay buffer in host memory."""
 
     def __init__(self, replay: ReplayBuffer, picked: Tensor) -> None:
         self.replay, self.picked = replay, picked
-        self.buffers = [pinned(*picked.shape) for _ in range(2)]
+        self.buffers = [pinned_zeros(*picked.shape) for _ in range(2)]
         self.sent = [torch.cuda.Event() for _ in range(2)]
         self.turn = 0
 
@@ -119,14 +120,15 @@ class Fetching:
         self.sent[self.turn].synchronize()
         rows = self.buffers[self.turn]
         self.replay.gather(self.replay.indices(uniform), out=rows)
-        across(self.picked, rows)
+        copy_async(self.picked, rows)
         self.sent[self.turn].record()
 
 
-def across(target: Tensor, source: Tensor) -> None:
-    """Have the device copy from pinned memory when it gets there."""
+def copy_async(target: Tensor, source: Tensor) -> None:
+    """Copy from pinned memory without waiting, in the order of the current stream."""
     target.copy_(source, non_blocking=True)
 
 
-def pinned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def pinned_zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Host memory from which the device can copy asynchronously."""
     return torch.zeros(shape, dtype=dtype).pin_memory()

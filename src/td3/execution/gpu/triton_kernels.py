@@ -1,10 +1,10 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
-"""Triton kernels: networks of two hidden layers, many side by side; Adam; sampling.
+"""Triton kernels: many networks with two hidden layers, Adam, and sampling.
 
-A layer's activation is made where it is used: the first layer's is computed chunk by chunk inside
-the product of the second, and the head is taken while the second's is still in registers. What
-backward needs is written on the way. `flat` is one network's numbers per row, laid out as in
-`agent_axis.Network`: weight 1, bias 1, weight 2, bias 2, weight 3, bias 3.
+Each activation is computed where it is used. The first layer is computed chunk by chunk inside the
+product of the second, and the output layer while the second is still in registers. Activations for
+the backward pass are stored on the way. `flat` has the parameters of one network per row, in the
+order of `StackedMLP`: weight 1, bias 1, weight 2, bias 2, weight 3, bias 3.
 """
 
 import triton
@@ -34,7 +34,7 @@ def forward_kernel(
     KEEP: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Rows of one network's batch through all three layers."""
+    """Compute all three layers for some rows of one network's batch."""
     network = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     in_batch = rows < BATCH
@@ -133,10 +133,10 @@ def backward_kernel(
     TO_WEIGHTS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """From some rows' output gradients back to the input, or to what they add to the weights'.
+    """Compute the gradient of the input or of the weights, for some rows of the batch.
 
-    The second layer's weights are left out: their gradient is a product of its own. All others
-    are written to `partial`, (network, program, number), for `sum_kernel` to add up.
+    It skips the weights of the second layer, whose gradient is a separate matrix product. The other
+    gradients go to `partial`, (network, program, number); `sum_kernel` adds them up.
     """
     network = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
@@ -181,7 +181,7 @@ def backward_kernel(
             )
             gradient = tl.dot(tops, heads, input_precision=PRECISION)
         hidden = tl.load(hidden_2 + place, mask=inside, other=0.0)
-        gradient = tl.where(hidden <= 0, 0.0, gradient)  # not where it is not a number
+        gradient = tl.where(hidden <= 0, 0.0, gradient)  # NaN stays NaN
         if TO_WEIGHTS:
             tl.store(gradient_2 + place, gradient, mask=inside)
             tl.store(partial_bias_2 + chunk, tl.sum(gradient, axis=0), mask=in_chunk)
@@ -205,7 +205,7 @@ def backward_kernel(
     inputs = tl.arange(0, PADDED_INPUTS)
     is_input = inputs < INPUTS
     if TO_WEIGHTS:
-        # A column of ones beside the inputs makes the bias another row of the same product.
+        # An extra input of ones gives the gradient of the bias as another row of the product.
         states = tl.load(
             x + network * x_network + rows[None, :] * x_row + inputs[:, None],
             mask=in_batch[None, :] & is_input[:, None],
@@ -247,7 +247,7 @@ def sum_kernel(
     PADDING: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Add up what the programs of `backward_kernel` wrote, around the skipped second layer."""
+    """Add up the partial gradients of `backward_kernel`, without the second layer."""
     network = tl.program_id(0).to(tl.int64)
     numbers = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     exists = numbers < FIRST + LAST
@@ -275,7 +275,7 @@ def adam_kernel(
     eps,
     BLOCK: tl.constexpr,
 ):
-    """Adam's step in one pass; the three per-agent numbers are the step size and corrections."""
+    """Adam's step in one pass. `rate` and both corrections have one number per agent."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     exists = place < numbers
     agent = place // per_agent
@@ -309,7 +309,7 @@ def sample_kernel(
     PADDED_WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Rows of one agent's batch from its ring, by the random numbers of the update at hand."""
+    """Gather rows of one agent's batch with the random numbers of the current update."""
     agent = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     in_batch = rows < BATCH
@@ -343,7 +343,7 @@ def pictures_kernel(
     BESIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Bytes of one stored picture, moved down and to the right, its edges repeated."""
+    """Copy bytes of one stored image, shifted down and right, with repeated edges."""
     picture = tl.program_id(0)
     numbers = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = numbers < SIZE

@@ -1,4 +1,4 @@
-"""CUDA graphs that are only functions called again: all but the device."""
+"""Simulate CUDA streams, events and graphs on a CPU; a graph is a function to call again."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,16 +12,16 @@ from td3.execution.gpu import image_learner, learner, random_upload, transfers
 
 
 class Stream:
-    """Does what it was asked for at once, or, if `late`, not before somebody waits for it."""
+    """Runs its work immediately or, if `late`, only when somebody waits for it."""
 
     def __init__(self, late: bool) -> None:
         self.late = late
         self.queue: deque[Callable[[], None]] = deque()
-        self.asked = self.done = 0
+        self.submitted = self.done = 0
 
-    def ask(self, work: Callable[[], None]) -> None:
+    def submit(self, work: Callable[[], None]) -> None:
         self.queue.append(work)
-        self.asked += 1
+        self.submitted += 1
         if not self.late:
             self.catch_up()
 
@@ -33,9 +33,9 @@ class Stream:
 
 
 class Device:
-    """Streams, and the one that work is asked of.
+    """Streams, and the current one.
 
-    If `late`, each is as late as it may be, or, by `others_early`, only the first of them.
+    If `late`, every stream is as late as possible; with `others_early`, only the first one is.
     """
 
     def __init__(self, late: bool, others_early: bool) -> None:
@@ -48,15 +48,15 @@ class Device:
         return self.streams[-1]
 
     @contextmanager
-    def on(self, stream: Stream) -> Iterator[None]:
+    def use(self, stream: Stream) -> Iterator[None]:
         before = self.current
-        self.turn_to(stream)
+        self.set_current(stream)
         try:
             yield
         finally:
-            self.turn_to(before)
+            self.set_current(before)
 
-    def turn_to(self, stream: Stream) -> None:
+    def set_current(self, stream: Stream) -> None:
         self.current = stream
 
     def catch_up(self) -> None:
@@ -66,7 +66,7 @@ class Device:
 
 class Graph:
     def __init__(self, device: Device, function: Callable[[], None]) -> None:
-        self.replay = lambda: device.current.ask(function)
+        self.replay = lambda: device.current.submit(function)
 
 
 class Event:
@@ -74,19 +74,19 @@ class Event:
         self.device, self.stream, self.after = device, device.current, 0
 
     def record(self) -> None:
-        self.stream, self.after = self.device.current, self.device.current.asked
+        self.stream, self.after = self.device.current, self.device.current.submitted
 
     def synchronize(self) -> None:
         self.stream.catch_up(self.after)
 
     def wait(self) -> None:
-        self.device.current.ask(partial(self.stream.catch_up, self.after))
+        self.device.current.submit(partial(self.stream.catch_up, self.after))
 
 
-def pretend_graphs(
+def simulate_device(
     monkeypatch: pytest.MonkeyPatch, late: bool = False, others_early: bool = False
 ) -> None:
-    """Let `Captured` do all that it does, on a CPU."""
+    """Make `GpuLearner` and `GpuImageLearner` work on a CPU."""
     device = Device(late, others_early)
 
     def capture(
@@ -103,16 +103,16 @@ def pretend_graphs(
     for module in (learner, image_learner, transfers):
         monkeypatch.setattr(module, "Graph", capture)
 
-    def across(target: torch.Tensor, source: torch.Tensor) -> None:
-        device.current.ask(partial(target.copy_, source))
+    def copy_async(target: torch.Tensor, source: torch.Tensor) -> None:
+        device.current.submit(partial(target.copy_, source))
 
     for module in (image_learner, transfers, random_upload):
-        monkeypatch.setattr(module, "pinned", pageable)
+        monkeypatch.setattr(module, "pinned_zeros", pageable)
     for module in (image_learner, random_upload):
-        monkeypatch.setattr(module, "across", across)
+        monkeypatch.setattr(module, "copy_async", copy_async)
     monkeypatch.setattr(torch.cuda, "Event", lambda: Event(device))
     monkeypatch.setattr(torch.cuda, "Stream", device.stream)
-    monkeypatch.setattr(torch.cuda, "stream", device.on)
-    monkeypatch.setattr(torch.cuda, "set_stream", device.turn_to)
+    monkeypatch.setattr(torch.cuda, "stream", device.use)
+    monkeypatch.setattr(torch.cuda, "set_stream", device.set_current)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: device.current)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda of=None: device.catch_up())
