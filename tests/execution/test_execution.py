@@ -262,7 +262,7 @@ def test_after_an_episode_all_of_it_is_learnt_from(tmp_path: Path) -> None:
     )
     with prepared(config, create(config, tmp_path / "run"), None) as training:
         stored = []
-        training.learner.__dict__["learn_alone"] = lambda agent, updates: stored.append(
+        training.learner.__dict__["learn_member"] = lambda agent, updates: stored.append(
             int(training.replay.added[agent])
         )
         for _ in range(400):

@@ -74,7 +74,7 @@ def live(
                 learner.agent.normalizer.observe(owners, states)
             updates = per_agent if learner.replay.filled else 0
             if step % 3:
-                learner.expect(states)
+                learner.prefetch_actions(states)
             actions.append(learner.act(states))
             if updates:
                 learner.learn(updates)

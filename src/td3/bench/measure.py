@@ -270,9 +270,9 @@ def train_for(training: Training, seconds: float, device: torch.device) -> tuple
 def stopwatches(training: Training, device: torch.device) -> Iterator[dict[str, float]]:
     """Measure the parts of the loop while it runs; gives the seconds that each has taken."""
     seconds = dict.fromkeys(PARTS, 0.0)
-    learn = "learn" if training.config.loop.update == "step" else "learn_alone"
+    learn = "learn" if training.config.loop.update == "step" else "learn_member"
     watched = [
-        ("acting", training.learner, "expect"),
+        ("acting", training.learner, "prefetch_actions"),
         ("acting", training.learner, "act"),
         ("simulator", training.environments, "receive"),
         ("replay_add", training.learner, "store"),

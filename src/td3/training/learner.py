@@ -21,7 +21,7 @@ class Learner:
         self.agent, self.replay, self.interval = agent, replay, interval
         self.population = population
 
-    def expect(self, states: NDArray[np.float32]) -> None:
+    def prefetch_actions(self, states: NDArray[np.float32]) -> None:
         """These are the states for which actions are wanted next; learning before undoes that."""
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -45,7 +45,7 @@ class Learner:
         for diagnostics in self.agent.train(self.replay, updates, **hyperparameters):
             self.interval.add_update(diagnostics)
 
-    def learn_alone(self, agent: int, updates: int) -> None:
+    def learn_member(self, agent: int, updates: int) -> None:
         """The same for one member."""
         member, ring = self.agent.member(agent), self.replay.member(agent)
         hyperparameters = self.population.hyperparameters_of(agent)

@@ -150,12 +150,12 @@ class Training:
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, states)
         self.store()
-        ended = self.collector.receive(self.learner.expect)
+        ended = self.collector.receive(self.learner.prefetch_actions)
         for episode in ended:
             self.interval.add_episode(*episode)
             if loop.update == "episode":
                 self.store()
-                self.learner.learn_alone(episode.agent, episode.length * loop.updates_per_step)
+                self.learner.learn_member(episode.agent, episode.length * loop.updates_per_step)
         return ended
 
     def store(self) -> None:

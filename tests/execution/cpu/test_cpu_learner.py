@@ -49,7 +49,7 @@ def test_members_learn_alone() -> None:
     before = planned.agent.critic.flat.detach().clone()
     for learner in (plain, planned):
         for member, updates in ((1, 40), (0, 7), (1, 5)):
-            learner.learn_alone(member, updates)
+            learner.learn_member(member, updates)
     assert planned.agent.updates.tolist() == [27, 65, 20]
     assert torch.equal(planned.agent.critic.flat[2], before[2])
     assert_same(plain, planned, ROUNDING)

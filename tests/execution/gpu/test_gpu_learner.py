@@ -117,13 +117,13 @@ def test_what_was_expected_before_learning_is_thought_over(
     states, others = (np.full((3, STATE), number, dtype=np.float32) for number in (1.0, 2.0))
     chosen = []
     for learner in (plain, fast):
-        learner.expect(states)
+        learner.prefetch_actions(states)
         learner.learn(2)
         chosen.append([learner.act(states), learner.act(others)])
-        learner.expect(states)
-        learner.expect(others)
+        learner.prefetch_actions(states)
+        learner.prefetch_actions(others)
         chosen[-1].append(learner.act(others))
-        learner.expect(states)
+        learner.prefetch_actions(states)
         chosen[-1] += [learner.act(others), learner.act(states)]
     np.testing.assert_array_equal(*chosen)
 
@@ -141,7 +141,7 @@ def test_members_learn_alone() -> None:
     for learner in (plain, fast):
         learner.streams()
         for member, updates in ((1, 40), (0, 7), (1, 5)):
-            learner.learn_alone(member, updates)
+            learner.learn_member(member, updates)
     assert fast.agent.updates.tolist() == [27, 65, 20]
     assert_same(plain, fast)
 

@@ -42,7 +42,7 @@ class Planned(Learner):
             self.updating = PlannedUpdates(self.agent, self.replay, self.interval, numbers)
         self.updating(updates)
 
-    def learn_alone(self, agent: int, updates: int) -> None:
+    def learn_member(self, agent: int, updates: int) -> None:
         if agent not in self.alone:
             self.alone[agent] = PlannedUpdates(
                 self.agent.member(agent),

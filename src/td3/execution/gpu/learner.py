@@ -81,7 +81,7 @@ class Captured(Traced):
         """Whether the ring is where the agent is; else it stayed on the host."""
         return self.replay.device == self.agent.device
 
-    def expect(self, states: NDArray[np.float32]) -> None:
+    def prefetch_actions(self, states: NDArray[np.float32]) -> None:
         if self.acting and self.acting.environments == len(states):
             self.acting.begin(states)
             self.expected = states
@@ -119,7 +119,7 @@ class Captured(Traced):
             )
         self.updating(updates)
 
-    def learn_alone(self, agent: int, updates: int) -> None:
+    def learn_member(self, agent: int, updates: int) -> None:
         self.before_learning()
         if agent not in self.alone:
             self.alone[agent] = self.update_graphs(
