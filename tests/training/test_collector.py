@@ -18,7 +18,8 @@ from td3.environments.in_process import InProcess
 from td3.environments.replayable import Slot
 from td3.errors import RunStopped
 from td3.seeding import Stream, Streams
-from td3.training.collector import NOISE_AHEAD, Collector, Ended
+from td3.training.collector import Collector, Ended
+from td3.training.exploration import NOISE_AHEAD, GaussianExploration
 
 SCRIPT = "3t 2l 1t 4b 1l 2t 5l 1b 3l"
 """Lengths of the episodes, each ended by t: terminated, l: the time limit, b: both at once."""
@@ -193,7 +194,7 @@ def test_the_ring_holds_what_happened(
     mode: AutoresetMode | None, count: int, agents: int, reward_scale: float
 ) -> None:
     environments = make(mode, count, agents)
-    collector = Collector(environments, agents, [], 0.0, reward_scale)
+    collector = Collector(environments, agents, reward_scale=reward_scale)
     oracles = [Oracle(int(stream.integers(2**31)) % MARKS) for stream in streams(count, agents)]
     ring = ReplayBuffer(1000, seed=range(agents))
     expected: list[list[list[float]]] = [[] for _ in range(agents)]
@@ -223,7 +224,7 @@ def test_the_ring_holds_what_happened(
 @every_mode
 def test_no_row_crosses_an_episode_and_done_means_terminated(mode: AutoresetMode | None) -> None:
     environments = make(mode, count=3, agents=1)
-    collector = Collector(environments, 1, [], 0.0)
+    collector = Collector(environments, 1)
     ends = []
     for time in range(1, 80):
         transitions, ended = collector.step(np.zeros((3, 1), dtype=np.float32), time)
@@ -241,7 +242,7 @@ def test_no_row_crosses_an_episode_and_done_means_terminated(mode: AutoresetMode
 def test_an_environment_that_reuses_its_array_is_stored_rightly() -> None:
     config = EnvironmentConfig("CollectBuffered-v0")
     environments = InProcess(config, streams(2, 1), remake_every=NEVER)
-    collector = Collector(environments, 1, [], 0.0)
+    collector = Collector(environments, 1)
     for time in range(1, 40):
         transitions, _ = collector.step(np.zeros((2, 1), dtype=np.float32), time)
         assert transitions is not None
@@ -254,7 +255,7 @@ def test_a_vector_made_by_gymnasium_brings_the_same() -> None:
     config = EnvironmentConfig(TASK, vectorization="sync")
     ours, theirs = make(None, 3, 1), Vectorized.make(config, streams(3, 1))
     actions = np.zeros((3, 1), dtype=np.float32)
-    own, gymnasium = Collector(ours, 1, [], 0.0), Collector(theirs, 1, [], 0.0)
+    own, gymnasium = Collector(ours, 1), Collector(theirs, 1)
     stored: list[list[NDArray[np.float32]]] = [[], []]
     for time in range(1, 60):
         for rows, collector in zip(stored, (own, gymnasium), strict=True):
@@ -282,7 +283,7 @@ def test_nan_stops_the_run_naming_task_environment_step_and_field(
         oracle.step(0.0, mode)
         due += 1
     environments = make(mode, 2, 1, bad=name, bad_mark=mark, bad_at=bad_at)
-    collector = Collector(environments, 1, [], 0.0)
+    collector = Collector(environments, 1)
     actions = np.zeros((2, 1), dtype=np.float32)
     for time in range(1, due):
         collector.step(actions, time)
@@ -296,7 +297,7 @@ def test_nan_stops_the_run_naming_task_environment_step_and_field(
 def test_random_actions_are_uniform_over_the_range_and_each_agents_own() -> None:
     environments = make(None, count=3, agents=2)
     explore = [Streams.from_seed(seed).explore for seed in (4, 7)]
-    collector = Collector(environments, 2, explore, 0.1)
+    collector = Collector(environments, 2, GaussianExploration(explore, 3, 1, 0.1))
     actions = np.stack([collector.random_actions() for _ in range(2000)])
     assert actions.shape == (2000, 6, 1)
     assert actions.dtype == np.float32
@@ -305,16 +306,17 @@ def test_random_actions_are_uniform_over_the_range_and_each_agents_own() -> None
     expected = actions.size / 10
     assert ((counts - expected) ** 2 / expected).sum() < 21.67  # chi-square, 9 degrees, 1 %
 
-    alone = Collector(make(None, 3, 1), 1, [Streams.from_seed(7).explore], 0.1)
+    alone = GaussianExploration([Streams.from_seed(7).explore], 3, 1, 0.1)
     np.testing.assert_array_equal(actions[0, 3:], alone.random_actions())
     assert len(np.unique(actions[0])) == 6
 
 
 def test_exploration_adds_gaussian_noise_and_stays_in_range() -> None:
     environments = make(None, count=3, agents=1)
-    collector = Collector(environments, 1, [Streams.from_seed(0).explore], 0.2)
+    exploration = GaussianExploration([Streams.from_seed(0).explore], 3, 1, 0.2)
+    collector = Collector(environments, 1, exploration)
     chosen = np.array([[0.0], [1.0], [-1.0]], dtype=np.float32)
-    noisy = np.stack([collector.explore_around(chosen) for _ in range(4000)])[..., 0]
+    noisy = np.stack([collector.add_noise(chosen) for _ in range(4000)])[..., 0]
     assert noisy.dtype == np.float32
     middle, top, bottom = noisy.T
     assert middle.mean() == pytest.approx(0, abs=0.015)
@@ -323,19 +325,19 @@ def test_exploration_adds_gaussian_noise_and_stays_in_range() -> None:
     assert (top == 1.0).mean() == pytest.approx(0.5, abs=0.05)
     assert bottom.min() == -1.0
     assert len(np.unique(middle)) > 3900
-    assert len(np.unique(collector.explore_around(0 * chosen))) == 3  # each with noise of its own
+    assert len(np.unique(collector.add_noise(0 * chosen))) == 3  # each with noise of its own
 
 
 def test_noise_drawn_ahead_is_what_each_step_would_have_drawn() -> None:
-    collector = Collector(
-        make(None, count=2, agents=2), 2, [Streams.from_seed(s).explore for s in (3, 4)], [0.1, 0.2]
-    )
+    explore = [Streams.from_seed(s).explore for s in (3, 4)]
+    exploration = GaussianExploration(explore, 2, 1, [0.1, 0.2])
+    collector = Collector(make(None, count=2, agents=2), 2, exploration)
     alone = [Streams.from_seed(s).explore for s in (3, 4)]
     nothing = np.zeros((4, 1), dtype=np.float32)
     for _ in range(2 * NOISE_AHEAD + 5):
         drawn = [0.1 * alone[0].standard_normal((2, 1)), 0.2 * alone[1].standard_normal((2, 1))]
         wanted = np.clip(np.concatenate(drawn), -1, 1).astype(np.float32)
-        np.testing.assert_array_equal(collector.explore_around(nothing), wanted)
+        np.testing.assert_array_equal(collector.add_noise(nothing), wanted)
 
 
 def slot(kind: str = "Scripted", seed: int = 0, remake_every: int = NEVER) -> Slot:
@@ -381,7 +383,7 @@ def test_a_collector_says_which_environments_strayed(kind: str) -> None:
     def collector() -> Collector:
         config = EnvironmentConfig(f"Collect{kind}-v0")
         environments = InProcess(config, streams(3, 1), remake_every=NEVER)
-        return Collector(environments, 1, [], 0.0)
+        return Collector(environments, 1)
 
     original, other = collector(), collector()
     actions = np.full((3, 1), 0.5, dtype=np.float32)

@@ -30,6 +30,7 @@ from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
 from td3.training.background_evaluation import Result, make_evaluations
 from td3.training.collector import Collector, Ended
+from td3.training.exploration import GaussianExploration
 from td3.training.metrics import Interval, Record, Sink, diverged, evaluation_record
 from td3.training.population import Population, erase, not_finite
 
@@ -68,8 +69,12 @@ class Training:
         self.collector = Collector(
             self.environments,
             len(self.seeds),
-            [stream.explore for stream in self.streams],
-            self.population.each("loop.exploration_noise"),
+            GaussianExploration(
+                [stream.explore for stream in self.streams],
+                count,
+                task.action_dim,
+                self.population.each("loop.exploration_noise"),
+            ),
             self.population.each("environment.reward_scale"),
             self.population.frozen,
             self.freeze,
@@ -141,7 +146,7 @@ class Training:
             actions = self.collector.random_actions()
         else:
             chosen = self.learner.act(states)
-            actions = self.collector.explore_around(chosen)
+            actions = self.collector.add_noise(chosen)
         self.collector.send(actions, self.step)
         if loop.update == "step" and not exploring and self.replay.filled:
             self.learner.learn(self.collector.count * loop.updates_per_step)

@@ -394,6 +394,6 @@ def test_an_arrangement_says_what_it_is() -> None:
     ]:
         environments = arranged(config_of(environment=environment), streams(2))
         assert environments.arrangement == said
-        collector = Collector(environments, 1, [], 0.0)
+        collector = Collector(environments, 1)
         collector.step(np.zeros((2, 1), dtype=np.float32), 1)
         environments.close()
