@@ -47,7 +47,7 @@ from td3.policy import pretrained
 from td3.policy.policy import Policy, load_policy, policies_of
 from td3.report.page import table
 from td3.report.summary import read_run
-from td3.run.folder import locked
+from td3.run.lock import lock_run
 
 RECIPE = """
 [agent]
@@ -272,7 +272,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 def busy(run: Path) -> bool:
     try:
-        with locked(run):
+        with lock_run(run):
             return False
     except RunBusy:
         return True

@@ -417,7 +417,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "device": (["train", "Pendulum-v1", "--device", "tpu"], "device must be cpu, cuda or auto"),
     "nothing to learn": (["train", "Pendulum-v1", "--steps", "10"], "leaves nothing to learn"),
     "run": (["resume", "runs/none"], "runs/none does not exist."),
-    "file for a run": (["resume", "/dev/null"], "/dev/null is no run folder."),
+    "file for a run": (["resume", "/dev/null"], "/dev/null is not a run folder."),
     "policy": (["evaluate", "runs/none"], "runs/none does not exist."),
     "video": (["video", "runs/none"], "runs/none does not exist."),
     "plot": (["plot", "runs/none"], "runs/none"),

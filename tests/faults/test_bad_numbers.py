@@ -16,7 +16,7 @@ from td3.errors import RunStopped, UserError
 from td3.launch.start import prepared, resume, start
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
-from td3.run.memory import check_memory
+from td3.run.memory import check_memory, example_task
 from td3.signals import StopRequest
 
 
@@ -114,7 +114,7 @@ def test_a_ring_larger_than_memory_is_refused_with_the_sizes(tmp_path: Path) -> 
     ):
         start(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    check_memory(tiny(), 3, 1)
+    check_memory(tiny(), example_task(3, 1))
 
 
 def test_the_faulty_environment_itself_trains() -> None:

@@ -199,9 +199,9 @@ def test_a_start_that_loses_the_race_leaves_the_folder_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(folder: Path) -> None:
-        raise RunBusy(f"{folder} is being trained by process 1; stop that one first.")
+        raise RunBusy(f"{folder} is in use by process 1; stop that one first.")
 
-    monkeypatch.setattr("td3.run.folder.locked", busy)
+    monkeypatch.setattr("td3.launch.start.lock_run", busy)
     with pytest.raises(RunBusy):
         start(tiny(), tmp_path / "run")
     assert (tmp_path / "run" / "config.toml").exists()

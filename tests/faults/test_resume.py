@@ -206,7 +206,7 @@ def test_a_second_process_is_refused_at_once(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     assert second.returncode == 2
-    assert f"is being trained by process {process.pid}" in second.stderr
+    assert f"is in use by process {process.pid}" in second.stderr
     assert second.stderr.count("\n") == 1
 
 

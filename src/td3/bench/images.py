@@ -23,7 +23,7 @@ from td3.config.checks import check
 from td3.errors import UserError
 from td3.execution import make_learner
 from td3.layout import Layout, layout_size, stacked, unstacked
-from td3.run.memory import check_memory, ring_bytes
+from td3.run.memory import check_memory, example_task, replay_bytes
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -44,7 +44,8 @@ def bench_images(
     named = dataclasses.replace(config.environment, id="random images")
     config = check(dataclasses.replace(config, device=str(device), environment=named))
     sizes = (layout_size(layout), action_dim)
-    place = check_memory(config, *sizes, layout)
+    task = example_task(*sizes, layout)
+    place = check_memory(config, task)
     if place == "disk":
         raise UserError("The ring of images does not fit into memory; use a smaller recipe.")
     population = Population(config, device)
@@ -95,7 +96,7 @@ def bench_images(
         "milliseconds_per_update": Figure("ms", [1e3 * s for s in update]),
         "milliseconds_per_sample": Figure("ms", [1e3 * s for s in sampling]),
         "sample_over_update": Figure("", [a / b for a, b in zip(sampling, update, strict=True)]),
-        "ring_gigabytes": Figure("GB", [ring_bytes(config, *sizes, layout) / 1e9]),
+        "ring_gigabytes": Figure("GB", [replay_bytes(config, task) / 1e9]),
     }
     stack, single = unstacked(layout)
     image = {"image": single["image"], "frame_stack": stack}

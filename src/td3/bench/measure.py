@@ -26,8 +26,8 @@ from td3.errors import UserError
 from td3.execution import compute_on, make_learner
 from td3.execution.products import Multiplier, update_products
 from td3.launch.start import pick_device, refuse_early
-from td3.run import folder as runs
-from td3.run.memory import check_memory
+from td3.run import versions as software
+from td3.run.memory import check_memory, example_task
 from td3.training.loop import Training
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -103,7 +103,7 @@ def bench_update(
     circumstances = take_note()
     device = prepare(config)
     config = dataclasses.replace(config, device=str(device))
-    place = check_memory(config, state_dim, action_dim)
+    place = check_memory(config, example_task(state_dim, action_dim))
     agent, ring = filled_agent(config, state_dim, action_dim, place)
     learner = make_learner(
         agent,
@@ -346,9 +346,9 @@ def take_note() -> dict[str, Any]:
     """Where and when; taken before the measurement adds its own load."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
-        "machine": runs.machine() | {"gpu": gpu},
-        "versions": runs.versions(),
-        "commit": runs.commit(),
+        "machine": software.describe_machine() | {"gpu": gpu},
+        "versions": software.versions(),
+        "commit": software.commit(),
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }

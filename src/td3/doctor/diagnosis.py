@@ -26,8 +26,15 @@ from td3.environments.environment import Task, hushed, make, prepare_rendering
 from td3.errors import UserError, first_line
 from td3.layout import Layout, has_images
 from td3.machine import usable_cores
-from td3.run import folder as runs
-from td3.run.memory import available_bytes, check_memory, disk_bytes, gigabytes, ring_bytes
+from td3.run import versions as software
+from td3.run.memory import (
+    available_bytes,
+    check_memory,
+    disk_bytes,
+    example_task,
+    gigabytes,
+    replay_bytes,
+)
 
 SIMPLEST = EnvironmentConfig("Pendulum-v1")  # to render when no task is named, or none can be
 Sizes = tuple[int, int, Layout | None]
@@ -121,7 +128,7 @@ def check_machine(rendered: EnvironmentConfig | None, sizes: Sizes) -> list[Chec
 
 
 def check_versions() -> Check:
-    versions = runs.versions()
+    versions = software.versions()
     core = [f"{name} {versions[name]}" for name in CORE if name in versions]
     simulators = [f"{name} {version}" for name, version in versions.items() if name not in CORE]
     return Check("versions", "ok", ", ".join([*core, *simulators]).replace("python", "Python", 1))
@@ -131,7 +138,7 @@ def check_processor() -> Check:
     usable = usable_cores()
     load = os.getloadavg()[0]
     message = (
-        f"{runs.processor()} ({torch.backends.cpu.get_cpu_capability()}), "
+        f"{software.processor()} ({torch.backends.cpu.get_cpu_capability()}), "
         f"{count(usable, 'core')} usable, load {load:.1f}; runs measure how many to use (--threads)"
     )
     return Check("processor", "ok", message)
@@ -176,12 +183,12 @@ def option(name: str, value: bool | int) -> str:
 
 def check_ring(state_dim: int, action_dim: int, layout: Layout | None) -> Check:
     """Memory, against the replay ring of the usual settings."""
-    config = usual(layout)
+    config, task = usual(layout), example_task(state_dim, action_dim, layout)
     try:
-        place = check_memory(config, state_dim, action_dim, layout)
+        place = check_memory(config, task)
     except UserError as error:
         return refusal("memory", error)
-    needed, free = ring_bytes(config, state_dim, action_dim, layout), available_bytes()
+    needed, free = replay_bytes(config, task), available_bytes()
     ring = f"a replay ring of {config.loop.replay_size:,} transitions takes {size(needed)}"
     if free is None:
         return Check("memory", "ok", f"unknown here; {ring} per seed")
@@ -199,12 +206,12 @@ def check_folder(folder: Path, state_dim: int, action_dim: int, layout: Layout |
             f"{where} cannot be written to",
             "Go to a folder of your own, or name one with --run.",
         )
-    config = usual(layout)
+    config, task = usual(layout), example_task(state_dim, action_dim, layout)
     try:
-        place = check_memory(config, state_dim, action_dim, layout)
+        place = check_memory(config, task)
     except UserError:  # which is told of the memory
         place = "cpu"
-    needed = disk_bytes(config, state_dim, action_dim, layout, place)
+    needed = disk_bytes(config, task, place)
     free = disk_free(folder)
     message = f"{size(free)} free in {where}; a run takes up to {size(needed)} per seed"
     if free < needed:
@@ -366,9 +373,9 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     cards = range(torch.cuda.device_count())
     return {
         "checks": [vars(check) for check in diagnosis.checks],
-        "machine": runs.machine()
+        "machine": software.describe_machine()
         | {
-            "versions": runs.versions(),
+            "versions": software.versions(),
             "usable_cores": usable_cores(),
             "memory_free_bytes": available_bytes(),
             "gpus": [torch.cuda.get_device_name(card) for card in cards],

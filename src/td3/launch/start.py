@@ -23,7 +23,9 @@ from td3.launch.progress import Display, displayed
 from td3.layout import has_images
 from td3.run import checkpoint
 from td3.run import folder as runs
+from td3.run.lock import lock_run
 from td3.run.memory import IMAGES_FILE, check_disk, check_memory
+from td3.run.versions import differences
 from td3.signals import StopRequest
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Record, Sink
@@ -89,7 +91,7 @@ def start(
     own = folder is None or not folder.exists()
     folder = runs.create(config, folder)
     try:
-        check_disk(config, task.state_dim, task.action_dim, task.layout, folder)
+        check_disk(config, task, check_memory(config, task), folder)
         with prepared(config, folder, display) as training:
             tell(training, {"kind": "folder", "message": str(folder)})
             return folder, execute(training, "start", display)
@@ -121,11 +123,11 @@ def resume(
     config = check(dataclasses.replace(config, device=device))
     task = refuse_early(config)
     config = with_threads(config, task)
-    check_disk(config, task.state_dim, task.action_dim, task.layout, folder)
+    check_disk(config, task, check_memory(config, task), folder)
     with prepared(config, folder, display) as training:
         remarks = training.restore()
-        runs.rewrite(folder, config, origin)
-        remarks += [f"not exact: {difference}" for difference in runs.differences(origin)]
+        runs.rewrite_config(folder, config, origin)
+        remarks += [f"not exact: {difference}" for difference in differences(origin)]
         facts = {"best": training.best, "frozen": training.population.frozen.tolist()}
         tell(training, {"kind": "resumed", "step": training.step, **facts})
         for remark in remarks:
@@ -144,7 +146,7 @@ def refuse_early(config: Config) -> Task:
             f"{task.id} observes images, which need no environment.normalize_observations; "
             "turn it off."
         )
-    check_memory(config, task.state_dim, task.action_dim, task.layout)
+    check_memory(config, task)
     return task
 
 
@@ -172,7 +174,7 @@ def with_threads(config: Config, task: Task) -> Config:
 def prepared(config: Config, folder: Path, display: Display | None) -> Iterator[Training]:
     """The training in its folder, locked for this process, with its sinks."""
     with ExitStack() as stack:
-        stack.enter_context(runs.locked(folder))
+        stack.enter_context(lock_run(folder))
         runs.check_entries(folder)
         checkpoint.check_entries(folder)
         check_file(folder / IMAGES_FILE)

@@ -22,10 +22,10 @@ from td3.errors import Diverged, UserError
 from td3.execution import compute_on, make_learner
 from td3.files import JsonLines, check_file, make_folder, remove
 from td3.policy.policy import policy_card, save_policy
-from td3.run import folder as runs
 from td3.run.checkpoint import forget_after, newest_checkpoint, save_checkpoint
 from td3.run.folder import Run
-from td3.run.memory import IMAGES_FILE, by_observation, check_memory, in_words
+from td3.run.memory import IMAGES_FILE, check_memory, describe_replay, stores_observations
+from td3.run.versions import versions
 from td3.seeding import Stream, Streams, restore_stream, stream_state
 from td3.signals import StopRequest
 from td3.training.background_evaluation import Result, make_evaluations
@@ -79,9 +79,8 @@ class Training:
             self.population.frozen,
             self.freeze,
         )
-        sizes = (task.state_dim, task.action_dim)
-        place = check_memory(config, *sizes, task.layout)
-        self.rings = in_words(config, *sizes, place, task.layout)
+        place = check_memory(config, task)
+        self.rings = describe_replay(config, task, place)
         self.replay = make_replay(config, self.population, task, place, folder)
         self.agent = TD3(
             task.state_dim,
@@ -242,7 +241,7 @@ class Training:
         facts |= self.population.facts(agent)
         facts["episodes"] = self.config.evaluation.episodes
         facts["max_steps"] = self.config.evaluation.max_steps
-        facts["versions"] = runs.versions()
+        facts["versions"] = versions()
         own = self.population.members[agent].environment
         card = policy_card(self.agent, self.environments.task, own, facts)
         file = self.run.policy_file(agent)
@@ -377,7 +376,7 @@ def make_replay(
     file = folder / IMAGES_FILE
     check_file(file)
     remove(file)  # of a run that was killed
-    if not by_observation(config, task.layout):
+    if not stores_observations(config, task):
         return ReplayBuffer(size, seed=seeds, device=place)
     replay = FrameReplay(
         size,

@@ -101,7 +101,7 @@ def bench_peers(
     environment = Environment(config.environment)
     task = environment.task
     environment.close()
-    check_memory(config, task.state_dim, task.action_dim)
+    check_memory(config, task)
     results = {name: Result(entry.uses) for name, entry in entries.items()}
     with ExitStack() as stack:
         started: list[tuple[str, int, Worker]] = []
