@@ -27,7 +27,6 @@ LAYERS = """
 LAYER_OF = {group: row for row, line in enumerate(LAYERS.split("\n")) for group in line.split()}
 # Still to be untangled; each line goes away with the split that it names.
 KNOWN = {
-    ("training", "execution"): "assemble a training outside of the loop",
     ("bench", "report"): "move the laboratory out of the package",
 }
 

@@ -20,6 +20,7 @@ from typing import Any
 from td3.errors import UserError
 
 TEMPORARY = ".writing-"
+TAIL = 2**20  # bytes, more than any record has
 IN_THE_WAY = "{path} is in the way: td3 needs a {kind} there. Move it elsewhere."
 CURVES = "curves.csv"  # what stored results have instead of metrics.jsonl
 
@@ -232,3 +233,16 @@ class JsonLines:
 
     def close(self) -> None:
         self.file.close()
+
+
+def last_step(path: Path) -> int:
+    """The step of the last complete record in a file of JSON lines; 0 if there is none."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - TAIL))
+        lines = file.read().splitlines()
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return int(json.loads(line)["step"])
+    return 0

@@ -20,7 +20,8 @@ from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool, calls_for
 from td3.execution.cpu.learner import Acting
 from td3.execution.trace import inputs_of, state_of, trace
-from td3.launch.start import prepared, resume, train
+from td3.launch.api import train
+from td3.launch.start import open_training, resume
 from td3.run.folder import create
 
 SETTINGS = {"discount": 0.99, "tau": 0.005, "policy_noise": 0.2, "noise_clip": 0.5}
@@ -226,7 +227,7 @@ def test_a_run_may_be_eager(tmp_path: Path, update: str) -> None:
     for execution in ("auto", "eager"):
         chosen = dataclasses.replace(config, execution=execution)
         folder = create(chosen, tmp_path / execution)
-        with prepared(chosen, folder, None) as training:
+        with open_training(chosen, folder, None) as training:
             while training.agent.updates.min() < 2:
                 training.advance()
             learner = training.learner
@@ -260,7 +261,7 @@ def test_after_an_episode_all_of_it_is_learnt_from(tmp_path: Path) -> None:
             "threads": 1,
         }
     )
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         stored = []
         training.learner.__dict__["learn_member"] = lambda agent, updates: stored.append(
             int(training.replay.added[agent])

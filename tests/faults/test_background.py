@@ -16,11 +16,11 @@ from support.run_tools import StopAt, different, flags, tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import RunStopped
-from td3.launch.start import prepared
+from td3.launch.start import open_training
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
 from td3.signals import StopRequest
-from td3.training.loop import background_evaluation as evaluations
+from td3.training import background_evaluation as evaluations
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "pendulum": {},
@@ -94,7 +94,7 @@ def test_a_checkpoint_does_not_wait_and_holds_what_is_under_way(tmp_path: Path) 
     (tmp_path / "stuck_task.py").write_text(STUCK)
     sys.path.insert(0, str(tmp_path))
     config = tiny(environment=task, evaluation={"every": 5_000}, seeds=2)
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         while training.step < 100:
             if training.step == 0:
                 training.evaluate()
@@ -115,13 +115,13 @@ def test_an_evaluator_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "stuck_task.py").write_text(STUCK)
     monkeypatch.syspath_prepend(str(tmp_path))
     config = tiny(environment={"id": "stuck_task:Stuck-v0", "patience": 0.4})
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         training.evaluate()
         (link,) = training.evaluations.links  # type: ignore[attr-defined]
         rescue = threading.Timer(20, link.process.kill)  # rather than to wait for ever
         rescue.start()
         with pytest.raises(RunStopped) as caught:
-            training.take_in()
+            training.record_evaluations()
         rescue.cancel()
         assert link.process.wait(5) == -9
         said = "Evaluator 0 has not answered for 0.4 s; if a step may take that long, raise environ"
@@ -138,9 +138,9 @@ def test_an_evaluator_that_is_slow_but_goes_on_is_waited_for(
     monkeypatch.syspath_prepend(str(tmp_path))
     task = {"id": "slow_task:Slow-v0", "patience": 1.5}
     config = tiny(environment=task, evaluation={"max_steps": 80})
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         training.evaluate()
-        training.take_in()
+        training.record_evaluations()
     assert [r["lengths"] for r in records(tmp_path / "run")] == [[80]]
 
 
@@ -186,7 +186,7 @@ def test_a_run_may_move_from_the_background_into_the_loop(
     for piece, (stop, elsewhere) in enumerate([(170, True), (250, False), (600, False)]):
         monkeypatch.setattr(evaluations, "in_background", lambda device, here=elsewhere: here)
         request = StopAt(stop)
-        with prepared(config, tmp_path / "moved", None) as training:
+        with open_training(config, tmp_path / "moved", None) as training:
             training.on_step = request
             if piece:
                 assert training.restore() == []
@@ -202,7 +202,7 @@ def test_a_run_may_move_from_the_background_into_the_loop(
 def test_a_stop_waits_for_the_results_but_saves_before(tmp_path: Path) -> None:
     config = tiny()
     request = StopAt(170)
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         training.on_step = request
         training.loop(request)
     assert [r["step"] for r in records(tmp_path / "run") if r["kind"] == "evaluation"] == [0, 150]
@@ -217,9 +217,9 @@ def test_a_stop_waits_for_the_results_but_saves_before(tmp_path: Path) -> None:
 def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> None:
     config = tiny()
     train_in_pieces(config, tmp_path / "whole", [])
-    with prepared(config, create(config, tmp_path / "killed"), None) as training:
+    with open_training(config, create(config, tmp_path / "killed"), None) as training:
         background = training.evaluations
-        assert isinstance(background, evaluations.Background)
+        assert isinstance(background, evaluations.BackgroundEvaluation)
 
         def kill(step: int) -> None:
             if step == 290:
@@ -229,7 +229,7 @@ def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> N
         with pytest.raises(RunStopped, match=r"^Evaluator 0 was killed by signal 9$"):
             training.loop(StopRequest())
         assert training.step in (300, 450)  # whether it had finished what it was asked at 150
-    with prepared(config, tmp_path / "killed", None) as training:
+    with open_training(config, tmp_path / "killed", None) as training:
         assert training.restore() == []
         training.loop(StopRequest())
     assert different(tmp_path / "whole", tmp_path / "killed") == []
@@ -237,7 +237,7 @@ def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> N
 
 ELSEWHERE = """
 import sys
-from td3.training.loop import background_evaluation as evaluations
+from td3.training import background_evaluation as evaluations
 from td3.cli import main
 evaluations.in_background = lambda device: True
 sys.exit(main())

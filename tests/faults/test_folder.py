@@ -15,7 +15,8 @@ import pytest
 from support.run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3.errors import RunBusy, RunStopped, UserError
-from td3.launch.start import resume, start, train
+from td3.launch.api import train
+from td3.launch.start import resume, start
 from td3.run import checkpoint
 
 
@@ -137,7 +138,7 @@ def test_a_failed_write_keeps_the_checkpoint_before(
     monkeypatch.setattr(checkpoint, "write_durably", full_disk)
     with pytest.raises(
         RunStopped,
-        match=r"No space left on device.*until step 100 is saved; td3 resume .*run goes on",
+        match=r"No space left on device.*Saved up to step 100\. Continue with: td3 resume .*run$",
     ):
         start(tiny(), tmp_path / "run")
     monkeypatch.undo()
@@ -157,7 +158,7 @@ def test_a_simulator_that_raises_ends_the_run_in_order(tmp_path: Path) -> None:
     config = tiny(environment={"id": "Raising-v0"})
     with pytest.raises(RunStopped) as caught:
         start(config, tmp_path / "run")
-    assert "Raising-v0 raised ZeroDivisionError: the simulator;" in str(caught.value)
+    assert "Raising-v0 raised ZeroDivisionError: the simulator." in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -16,7 +16,7 @@ from td3.algorithm.replay import ReplayBuffer
 from td3.config import Config
 from td3.errors import RunStopped, UserError
 from td3.execution.gpu.learner import Captured
-from td3.launch.start import prepared, resume, start
+from td3.launch.start import open_training, resume, start
 from td3.policy.policy import load_policy
 from td3.report.summary import read_run
 from td3.run.checkpoint import newest_checkpoint
@@ -38,7 +38,7 @@ def population(key: str, last: float, **tables: Any) -> Config:
 
 
 def trained(config: Config, folder: Path) -> Training:
-    with prepared(config, create(config, folder), None) as training:
+    with open_training(config, create(config, folder), None) as training:
         training.loop(StopRequest())
     return training
 
@@ -138,7 +138,7 @@ def test_the_learner_for_a_gpu_freezes_the_same_member(
     plain = trained(dataclasses.replace(config, execution="eager"), tmp_path / "plain")
     pretend_graphs(monkeypatch)
     monkeypatch.setattr(
-        "td3.training.loop.make_learner",
+        "td3.launch.assembly.make_learner",
         lambda *given: Captured(*given[:4], compiled=False, fused=False),
     )
     captured = trained(config, tmp_path / "captured")
@@ -211,7 +211,7 @@ def test_one_whose_policy_gives_no_actions_is_frozen_by_its_evaluation(
 ) -> None:
     """Weights that are finite may still add up to what is not."""
     config = tiny(seeds=2 if kind == "one of two" else 1)
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         while training.step < 120:
             training.advance()
         with torch.no_grad():

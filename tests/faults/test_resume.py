@@ -14,7 +14,7 @@ from support.pretend import pretend_graphs
 from support.run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
 
 from td3.execution.gpu.learner import Captured
-from td3.launch.start import prepared
+from td3.launch.start import open_training
 from td3.report.summary import read_run
 from td3.run.folder import create
 from td3.signals import StopRequest
@@ -93,7 +93,7 @@ def test_a_kill_before_the_first_checkpoint_begins_anew(tmp_path: Path) -> None:
     config = tiny(environment={"count": 3}, evaluation={"every": 100})
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert train_in_pieces(config, whole, []) == []
-    with prepared(config, create(config, killed), None) as training:
+    with open_training(config, create(config, killed), None) as training:
         training.save = lambda: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
             training.loop(StopRequest())
@@ -266,7 +266,7 @@ def test_the_learner_for_a_gpu_comes_to_the_same_numbers_whole_and_in_pieces(
     def captured(*given: Any) -> Captured:
         return Captured(*given[:4], compiled=False, fused=False)
 
-    monkeypatch.setattr("td3.training.loop.make_learner", captured)
+    monkeypatch.setattr("td3.launch.assembly.make_learner", captured)
     assert train_in_pieces(config, tmp_path / "whole", []) == []
     assert different(tmp_path / "whole", tmp_path / "plain") == []
     assert train_in_pieces(config, tmp_path / "pieces", [37, 205, 206, 431]) == []
@@ -285,12 +285,12 @@ def test_images_on_disk_give_the_same_numbers(
     assert not (filed / "replay.images").exists()
     assert different(held, filed) == []
     said = Heard()
-    with prepared(config, filed, said) as training:
+    with open_training(config, filed, said) as training:
         assert training.replay.file == filed / "replay.images"  # type: ignore[attr-defined]
     assert any("on disk" in message for message in said.messages)
     monkeypatch.undo()
     (filed / "replay.images").write_bytes(b"left by a run that was killed")
-    with prepared(config, filed, said):
+    with open_training(config, filed, said):
         assert not (filed / "replay.images").exists()
 
 

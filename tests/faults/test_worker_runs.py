@@ -12,7 +12,7 @@ import pytest
 from support.run_tools import StopAt, command, different, flags, tiny, train_in_pieces
 
 from td3.config import Config
-from td3.launch.start import prepared
+from td3.launch.start import open_training
 from td3.run.folder import create
 
 WORKERS = {"vectorization": "workers", "workers": 2}
@@ -44,7 +44,7 @@ def test_a_run_may_change_between_arrangements(variant: str, tmp_path: Path) -> 
     turns = {37: "workers", 163: "own", 330: "workers", config.loop.steps: "auto"}
     for piece, (stop, vectorization) in enumerate(turns.items()):
         request = StopAt(stop)
-        with prepared(arranged(config, vectorization), tmp_path / "turns", None) as training:
+        with open_training(arranged(config, vectorization), tmp_path / "turns", None) as training:
             training.on_step = request
             if piece:
                 assert training.restore() == []
@@ -89,8 +89,7 @@ def test_a_worker_killed_in_the_middle_of_training(moment: float, tmp_path: Path
     said = problem.decode()
     assert process.returncode == 1
     assert said.startswith(
-        "td3: Environment worker 1 (environments 2-3) was killed by signal 9; training stopped, "
-        "and all until step "
+        "td3: Environment worker 1 (environments 2-3) was killed by signal 9. Saved up to step "
     )
     assert said.count("\n") == 1
     assert not Path(f"/proc/{workers[0]}").exists()
@@ -116,6 +115,6 @@ def test_a_killed_worker_of_gymnasiums_ends_the_run_in_order(tmp_path: Path) -> 
     assert process.returncode == 1, said
     assert said.startswith(
         "td3: A worker process of the Pendulum-v1 vector is gone: that of environment 1, killed "
-        "by signal 9; training stopped, and all until step "
+        "by signal 9. Saved up to step "
     )
     assert said.count("\n") == 1, said

@@ -12,11 +12,11 @@ import torch
 
 from td3.config import Config, from_dict
 from td3.environments.environment import Environment
-from td3.launch.start import prepared
+from td3.launch.assembly import make_replay
+from td3.launch.start import open_training
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import read_config
 from td3.signals import StopRequest
-from td3.training.loop import make_replay
 from td3.training.population import Population
 
 TINY: dict[str, Any] = {
@@ -88,7 +88,7 @@ def train_in_pieces(config: Config, folder: Path, stops: list[int]) -> list[str]
     remarks = []
     for piece, stop in enumerate([*stops, config.loop.steps]):
         request = StopAt(stop)
-        with prepared(config, folder, None) as training:
+        with open_training(config, folder, None) as training:
             training.on_step = request
             if piece:
                 remarks += training.restore()

@@ -25,8 +25,8 @@ from td3.errors import RunStopped
 from td3.policy.evaluation import episode_seeds
 from td3.policy.policy import policy_tensors
 from td3.training import background_evaluation as evaluations
-from td3.training.background_evaluation import Background, InLoop, make_evaluations
-from td3.training.evaluator import play
+from td3.training.background_evaluation import BackgroundEvaluation, make_evaluations
+from td3.training.loop_evaluation import LoopEvaluation, play_policy
 
 TASK = "support.worker_tasks:Counting-v0"
 
@@ -44,9 +44,9 @@ def agents(config: Config, **changes: Any) -> TD3:
 
 
 @contextmanager
-def background(config: Config, agent: TD3, processes: int = 2) -> Iterator[Background]:
+def background(config: Config, agent: TD3, processes: int = 2) -> Iterator[BackgroundEvaluation]:
     task = Environment(config.environment).task
-    made = Background(agent, config, task, processes)
+    made = BackgroundEvaluation(agent, config, task, processes)
     try:
         yield made
     finally:
@@ -69,7 +69,7 @@ def test_another_process_finds_what_this_one_does(
     with background(config, agent) as evaluations:
         evaluations.begin(7, [0, 1, 2])
         expected = [
-            play(evaluations.card, policy, episode_seeds(k, 2), max_steps)
+            play_policy(evaluations.card, policy, episode_seeds(k, 2), max_steps)
             for k, policy in enumerate(policy_tensors(agent))
         ]
         before = policy_tensors(agent)
@@ -92,7 +92,9 @@ def test_only_those_asked_for_are_evaluated(kind: str) -> None:
     config = config_of(TASK, 4, evaluation={"episodes": 3})
     agent = agents(config)
     with background(config, agent) as other:
-        evaluations = other if kind == "background" else InLoop(agent, config, task_of(config))
+        evaluations = (
+            other if kind == "background" else LoopEvaluation(agent, config, task_of(config))
+        )
         evaluations.begin(5, [1, 3])
         assert {key.partition(".")[0] for key in evaluations.tensors()} == {"1", "3"}
         assert [result.agent for result in evaluations.results()] == [1, 3]
@@ -115,7 +117,7 @@ def test_what_was_under_way_is_begun_again_here_or_elsewhere() -> None:
         found.append(first.results())
         with torch.no_grad():
             agent.actor.flat.zero_()
-        for other in (second, InLoop(agent, config, task_of(config))):
+        for other in (second, LoopEvaluation(agent, config, task_of(config))):
             other.restore(5, dict(sorted(saved.items())))
             assert other.step == 5
             assert other.tensors().keys() == saved.keys()
@@ -166,7 +168,7 @@ def test_trouble_in_an_episode_is_told(trouble: str) -> None:
         assert said in [f"Evaluator {number} ended with exit code 3" for number in (0, 1)]
     else:
         with pytest.raises(RunStopped) as here:
-            play(evaluations.card, policy_tensors(agent)[0], [1, 2], max_steps=100)
+            play_policy(evaluations.card, policy_tensors(agent)[0], [1, 2], max_steps=100)
         assert said == str(here.value)
         assert "Traceback" in str(caught.value.__cause__)
 
@@ -235,7 +237,7 @@ def test_evaluators_take_the_cores_that_are_left(
     monkeypatch.setattr(evaluations, "in_background", lambda device: True)
     config = config_of(TASK, seeds)
     made = make_evaluations(agents(config), config, task_of(config), workers)
-    assert isinstance(made, Background)
+    assert isinstance(made, BackgroundEvaluation)
     assert made.processes == expected
     made.close()
 

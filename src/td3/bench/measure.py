@@ -25,7 +25,8 @@ from td3.config.checks import check
 from td3.errors import UserError
 from td3.execution import compute_on, make_learner
 from td3.execution.products import Multiplier, update_products
-from td3.launch.start import pick_device, refuse_early
+from td3.launch.assembly import assemble
+from td3.launch.setup import choose_device, read_task
 from td3.run import versions as software
 from td3.run.memory import check_memory, example_task
 from td3.training.loop import Training
@@ -202,11 +203,11 @@ def bench_throughput(config: Config, rounds: Rounds, tick: Tick = lambda: None) 
     config = check(dataclasses.replace(config, loop=loop))
     circumstances = take_note()
     device = prepare(config)
-    refuse_early(config)
+    read_task(config)
     speeds: list[float] = []
     shares: dict[str, list[float]] = {part: [] for part in (*PARTS, "other")}
     with tempfile.TemporaryDirectory(prefix="td3-bench-") as folder:
-        training = Training(dataclasses.replace(config, device=str(device)), Path(folder))
+        training = assemble(dataclasses.replace(config, device=str(device)), Path(folder))
         try:
             warm_up(training)
             for _ in range(rounds.count):
@@ -316,7 +317,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def prepare(config: Config) -> torch.device:
-    return compute_on(str(pick_device(config.device)), config.threads)
+    return compute_on(str(choose_device(config.device)), config.threads)
 
 
 def default_environment() -> str:
