@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from td3.bench.paper import BEYOND, TASKS
 from td3.environments.environment import follow
-from td3.policy.policy import load_policy
+from td3.policy.load import load_policy
 from td3.policy.video import Frame, frames_per_second, play, rendering
 
 COLUMNS, SIDE, LABEL = 3, 200, 22  # the last two in pixels

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from td3.errors import RunStopped, UserError
     from td3.launch.api import train
     from td3.policy.evaluation import evaluate
-    from td3.policy.policy import Policy, load_policy
+    from td3.policy.load import load_policy
+    from td3.policy.policy import Policy
 
 # Name → module. Loaded when first used: importing torch takes over a second.
 _PUBLIC = {
@@ -21,7 +22,7 @@ _PUBLIC = {
     "train": "td3.launch.api",
     "evaluate": "td3.policy.evaluation",
     "Policy": "td3.policy.policy",
-    "load_policy": "td3.policy.policy",
+    "load_policy": "td3.policy.load",
     "RunStopped": "td3.errors",
     "UserError": "td3.errors",
 }

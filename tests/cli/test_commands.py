@@ -13,7 +13,7 @@ import pytest
 from td3.cli import COMMANDS, main
 from td3.cli.evaluate import interval
 from td3.cli.train import finish
-from td3.policy.policy import load_policy
+from td3.policy.load import load_policy
 from td3.policy.video import film
 from td3.report.intervals import over_seeds
 
@@ -246,7 +246,7 @@ def test_evaluate_reports_the_same_figures_each_time(run: Path) -> None:
 
 def test_evaluate_repeats_what_training_saw(run: Path) -> None:
     """The stored policy, on the seeds of the evaluation that chose it, gives the same returns."""
-    from td3.policy.policy import load_policy
+    from td3.policy.load import load_policy
 
     asked = ["--agent", "1", "--seed", "1", "--episodes", "2", "--json"]
     found = json.loads(td3("evaluate", run, *asked).stdout)
@@ -403,7 +403,10 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "nothing to track": (["train", "Pendulum-v1", "--track"], "e.g. --track tensorboard."),
     "no recipe": (["train", "--recipe"], "needs something after it, e.g. --recipe"),
     "nothing to vary": (["train", "Pendulum-v1", "--grid", "--json"], "--grid needs something"),
-    "task for a run": (["evaluate", "Hopper-v5"], "comes along is --pretrained Hopper-v5, or"),
+    "task for a run": (
+        ["evaluate", "Hopper-v5"],
+        "pretrained policy use --pretrained Hopper-v5, or",
+    ),
     "value": (["train", "--agent.batch-size", "a"], "td3: --agent.batch-size: 'a' is not a whole"),
     "part of a step": (["train", "--steps", "1.5"], "--steps: '1.5' is not a whole number."),
     "no number": (["train", "--seeds", "ten"], "--seeds: 'ten' is not a whole number."),

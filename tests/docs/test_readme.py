@@ -92,7 +92,7 @@ def test_every_setting_explains_itself() -> None:
 
 
 def test_the_stored_results_still_open() -> None:
-    from td3.policy.policy import policies_of
+    from td3.policy.load import policies_of
     from td3.report.summary import read_run
 
     run = ROOT / "benchmarks/results/halfcheetah-v5-100k"

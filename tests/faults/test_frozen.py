@@ -17,7 +17,7 @@ from td3.config import Config
 from td3.errors import RunStopped, UserError
 from td3.execution.gpu.learner import Captured
 from td3.launch.start import open_training, resume, start
-from td3.policy.policy import load_policy
+from td3.policy.load import load_policy
 from td3.report.summary import read_run
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create

@@ -16,7 +16,8 @@ from td3.cli import main
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment, Task
 from td3.errors import UserError
-from td3.policy.policy import card_checksum, checksum, policy_card, policy_tensors, save_policy
+from td3.policy.file import card_checksum, checksum, policy_card, policy_tensors, save_policy
+from td3.policy.networks import is_stock
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_it_says_what_it_is_and_what_it_takes(saved: tuple[td3.TD3, Path]) -> No
     assert repr(policy) == "Policy(Pendulum-v1)"
     assert repr(td3.load_policy(pretrained="Hopper-v5")).startswith("Policy(Hopper-v5, of step ")
     with pytest.raises(
-        ValueError, match=r"not an observation of Pendulum-v1: shape \(2,\) instead"
+        ValueError, match=r"of Pendulum-v1 \(expected 3 numbers\): shape \(2,\) instead"
     ):
         policy(np.zeros(2))
 
@@ -238,7 +239,7 @@ def test_what_is_no_run_is_said_to_be_none(saved: tuple[td3.TD3, Path]) -> None:
     (run / "config.toml").touch()
     with pytest.raises(UserError, match="neither a run folder nor a"):
         td3.load_policy(run / "config.toml")
-    with pytest.raises(UserError, match=r"No policy of agent 5 in .*: there is agent-0"):
+    with pytest.raises(UserError, match=r"No policy of agent 5 in .*: it has agent-0"):
         td3.load_policy(run, agent=5)
 
 
@@ -263,3 +264,41 @@ def test_other_bounds_of_an_image_are_named(saved: tuple[td3.TD3, Path]) -> None
     other = Task.of("Some-v0", gym.spaces.Box(-1, 1, (20, 24)), gym.spaces.Box(-2, 2, (1,)))
     with pytest.raises(UserError, match=r"trained on an image 20 × 24 with other bounds, keys"):
         policy.check_fits(other)
+
+
+class ShiftedActor(td3.Actor):
+    """Another network with the same parameters."""
+
+    def compute(self, x: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
+        return super().compute(x, flat) + 0.5
+
+
+class LinearActor(td3.Actor):
+    """The same layers with another output."""
+
+    def forward(self, state: torch.Tensor) -> torch.Tensor:
+        return self.compute(state, self.flat).clamp(-1, 1)
+
+
+@pytest.mark.parametrize("actor_class", [ShiftedActor, LinearActor])
+def test_policy_with_another_actor_does_not_use_the_numpy_version(
+    saved: tuple[td3.TD3, Path], actor_class: type[td3.Actor]
+) -> None:
+    stock = td3.load_policy(saved[1])
+    other = td3.Policy(stock.card, stock.tensors, actor_class=actor_class)
+    assert stock.uses_numpy
+    state = np.array([0.1, -0.2, 0.3], dtype=np.float32)
+    assert stock.statistics is not None
+    shift, scale = stock.statistics
+    seen = torch.from_numpy((state - shift) * scale).view(1, 1, -1)
+    with torch.no_grad():
+        expected = other.actor(seen).view(-1).numpy()
+    np.testing.assert_allclose(other.act(state), expected, rtol=1e-6)
+    assert not np.allclose(other.act(state), stock.act(state))
+
+
+def test_policy_whose_actor_object_has_its_own_compute_does_not_use_numpy() -> None:
+    actor = td3.Actor(3, 1, hidden_sizes=(8, 8))
+    assert is_stock(actor)
+    actor.__dict__["compute"] = lambda x, flat: x
+    assert not is_stock(actor)

@@ -10,7 +10,8 @@ from td3.bench.paper import BEYOND, TASKS
 from td3.cli import main
 from td3.cli.evaluate import compared
 from td3.errors import UserError
-from td3.policy.policy import load_policy, save_policy
+from td3.policy.file import save_policy
+from td3.policy.load import load_policy
 from td3.policy.pretrained import names, pretrained
 
 WALKERS = ("AntBulletEnv-v0", "HalfCheetahBulletEnv-v0", "Walker2DBulletEnv-v0")

@@ -23,7 +23,7 @@ from td3.config import Config, from_dict
 from td3.environments.environment import Environment
 from td3.errors import RunStopped
 from td3.policy.evaluation import episode_seeds
-from td3.policy.policy import policy_tensors
+from td3.policy.file import policy_tensors
 from td3.training import background_evaluation as evaluations
 from td3.training.background_evaluation import BackgroundEvaluation, make_evaluations
 from td3.training.loop_evaluation import LoopEvaluation, play_policy

@@ -29,7 +29,9 @@ from td3.environments.environment import import_module_of
 from td3.errors import RunStopped, UserError, first_line
 from td3.files import make_writable
 from td3.machine import usable_cores
-from td3.policy.policy import Policy, load_policy, policies_of, save_policy
+from td3.policy.file import save_policy
+from td3.policy.load import load_policy, policies_of
+from td3.policy.policy import Policy
 from td3.report.intervals import mean_interval
 from td3.report.summary import read_run
 from td3.run.folder import folder_name, read_config

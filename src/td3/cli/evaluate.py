@@ -49,7 +49,7 @@ def run(arguments: Arguments) -> int:
         raise UserError(f"--episodes must be 1 to {MOST_EPISODES:,}, not {arguments.episodes:,}.")
     import torch
 
-    from td3.policy.policy import policies_of
+    from td3.policy.load import policies_of
     from td3.policy.pretrained import run_or_pretrained
     from td3.report.intervals import over_seeds
 

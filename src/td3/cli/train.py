@@ -141,7 +141,7 @@ def program() -> str:
 
 
 def present(folder: Path) -> None:
-    from td3.policy.policy import load_policy
+    from td3.policy.load import load_policy
     from td3.policy.video import film
     from td3.report.plots import plot
     from td3.report.summary import read_run

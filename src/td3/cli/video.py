@@ -53,7 +53,7 @@ def run(arguments: Arguments) -> int:
         raise UserError(f"--out {arguments.out} names no file.")
     from rich.console import Console
 
-    from td3.policy.policy import load_policy
+    from td3.policy.load import load_policy
     from td3.policy.pretrained import run_or_pretrained
     from td3.policy.video import film
 
