@@ -121,7 +121,7 @@ def test_a_grid_trains_reports_and_goes_on(tmp_path: Path) -> None:
     assert "(seed 1 with critic_learning_rate 1e+30, tau 0.1) diverged at step 20" in done.stderr
     assert "best setting critic_learning_rate 0.001, tau 0.1" in done.stderr
     assert "quick, critic_learning_rate 1e+30, tau 0.1  (2 of 2 diverged)" in done.stdout
-    assert len(list((folder / "policy").glob("agent-*.safetensors"))) == 8
+    assert len(list((folder / "policy").glob("agent-[0-9].safetensors"))) == 8
     done = td3("resume", folder, "--steps", "500")
     assert "Continuing at step 400, 4 of 8 agents frozen." in done.stderr
     outcome = json.loads(td3("plot", folder, "--json").stdout)
@@ -193,7 +193,7 @@ def test_a_grid_from_python_and_from_a_recipe(tmp_path: Path) -> None:
     small = {"loop": {"random_steps": 20}, "evaluation": {"episodes": 1}, "device": "cpu"}
     grid = {"agent.discount": [0.98, 0.99]}
     folder = train("Pendulum-v1", "quick", run=tmp_path / "run", steps=30, grid=grid, **small)
-    assert len(list((folder / "policy").glob("agent-*.safetensors"))) == 2
+    assert len(list((folder / "policy").glob("agent-[0-9].safetensors"))) == 2
     (tmp_path / "mine.toml").write_text(
         recipe_text("quick") + '\n[grid]\n"agent.discount" = [0.98, 0.99]\n'
     )

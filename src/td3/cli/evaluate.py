@@ -7,7 +7,7 @@ import math
 import shlex
 import statistics
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -33,6 +33,8 @@ class Arguments:
     """Episodes per agent."""
     agent: int | None = None
     """Only this agent of the run."""
+    which: Literal["best", "last"] = "best"
+    """Policy with the best evaluation, or the last one."""
     seed: int = 1_000_000
     """Seed of the episodes: other ones than those that chose the best policy."""
     environment: str = ""
@@ -55,7 +57,7 @@ def run(arguments: Arguments) -> int:
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
     torch.set_num_threads(1)  # one observation at a time: more threads only wait for each other
-    policies = policies_of(source, arguments.agent)
+    policies = policies_of(source, arguments.agent, arguments.which)
     command = f"td3 evaluate {shlex.quote(str(source))} --environment {{task}}"
     tasks = [policy.task_to_play(arguments.environment, command).id for policy in policies]
     rows = play(policies, tasks, arguments)

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -33,6 +33,8 @@ class Arguments:
     name, here."""
     agent: int | None = None
     """This agent of the run; otherwise the one that did best."""
+    which: Literal["best", "last"] = "best"
+    """Policy with the best evaluation, or the last one."""
     episodes: int = 1
     """Episodes to film, one after the other."""
     seconds: float = 30.0
@@ -58,7 +60,7 @@ def run(arguments: Arguments) -> int:
     from td3.policy.video import film
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
-    policy = load_policy(source, arguments.agent)
+    policy = load_policy(source, arguments.agent, which=arguments.which)
     command = f"td3 video {shlex.quote(str(source))} --environment {{task}}"
     policy.task_to_play(arguments.environment, command)
     videos = (source if source.is_dir() else source.parent) / "videos"

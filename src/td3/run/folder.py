@@ -18,7 +18,7 @@ from td3.files import TEMPORARY, JsonLines, check_file, check_folder, refuse_lin
 from td3.run.versions import describe_machine, versions
 
 FILES = ("config.toml", "metrics.jsonl", "events.jsonl")
-POLICY_NAME = re.compile(r"agent-[0-9]+\.safetensors")
+POLICY_NAME = re.compile(r"agent-[0-9]+(-last)?\.safetensors")
 
 
 class Run:
@@ -42,8 +42,9 @@ class Run:
         lines = (self.folder / "events.jsonl").read_bytes().splitlines()
         return bool(lines) and b'"event": "finish"' in lines[-1]
 
-    def policy_file(self, agent: int) -> Path:
-        return self.folder / "policy" / f"agent-{agent}.safetensors"
+    def policy_file(self, agent: int, last: bool = False) -> Path:
+        """The file of an agent's best policy, or of the last one that was evaluated."""
+        return self.folder / "policy" / f"agent-{agent}{'-last' if last else ''}.safetensors"
 
 
 def create(config: Config, folder: Path | None) -> Path:

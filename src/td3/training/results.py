@@ -1,4 +1,4 @@
-"""Turn the numbers of a training into records, and keep the policies that were evaluated."""
+"""Turn the numbers of a training into records, and write the policies that were evaluated."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def log_training(state: TrainingState) -> None:
 
 
 def record_evaluations(state: TrainingState) -> None:
-    """Wait for the running evaluation, if any; write its results and keep the best policies."""
+    """Wait for the running evaluation, if any; write its results and its policies."""
     for result in state.evaluations.results():
         agent, returns, lengths = result.agent, result.found.returns, result.found.lengths
         if np.isnan(returns).any():
@@ -36,12 +36,12 @@ def record_evaluations(state: TrainingState) -> None:
         record = evaluation_record(result.step, agent, seed, returns, lengths, best)
         if best:
             state.best[agent] = record["mean_return"]
-            keep_policy(state, result, record)
+        write_policies(state, result, record)
         state.recorder.write(record)
 
 
-def keep_policy(state: TrainingState, result: Result, record: Record) -> None:
-    """Write the policy that was evaluated into the run folder."""
+def write_policies(state: TrainingState, result: Result, record: Record) -> None:
+    """Write the evaluated policy as the last one of its agent, and as the best one if it is."""
     agent, evaluation = result.agent, state.config.evaluation
     facts = {key: record[key] for key in ("step", "seed", "mean_return", "std_return")}
     facts |= state.population.facts(agent)
@@ -49,6 +49,6 @@ def keep_policy(state: TrainingState, result: Result, record: Record) -> None:
     facts["versions"] = versions()
     environment = state.population.members[agent].environment
     card = policy_card(state.agent, state.environments.task, environment, facts)
-    file = state.recorder.run.policy_file(agent)
-    make_folder(file.parent)
-    save_policy(result.policy, card, file)
+    make_folder(state.recorder.run.folder / "policy")
+    for last in (False, True) if record["best"] else (True,):
+        save_policy(result.policy, card, state.recorder.run.policy_file(agent, last))
