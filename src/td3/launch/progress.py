@@ -81,7 +81,7 @@ class Display:
             self.console.print(f"Run folder: {record['message']}", soft_wrap=True, markup=False)
             if not self.redraws:
                 self.console.print(self.title, highlight=False, markup=False)
-        elif record["kind"] == "environments":
+        elif record["kind"] in ("environments", "plan"):
             self.console.print(f"{record['message']}.", soft_wrap=True, highlight=False)
         elif record["kind"] == "remark":
             self.console.print(f"! {record['message']}", soft_wrap=True, markup=False)

@@ -18,6 +18,7 @@ from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import CURVES, check_file, remove
 from td3.integrations import tracker
 from td3.launch.assembly import assemble
+from td3.launch.overview import DurationEstimate, describe_plan, suggest_recipe
 from td3.launch.progress import Display
 from td3.launch.setup import set_up
 from td3.launch.stop_messages import describe_full_gpu, describe_stop
@@ -43,7 +44,7 @@ def start(
     try:
         check_disk(setup.config, setup.task, setup.replay_place, folder)
         with open_training(setup.config, folder, display, setup.replay_place) as training:
-            training.recorder.show({"kind": "folder", "message": str(folder)})
+            show_plan(training, folder)
             return folder, run_loop(training, "start", display)
     except RunBusy:
         raise
@@ -51,6 +52,16 @@ def start(
         if not (folder / "metrics.jsonl").exists():
             remove_start(folder, is_new)
         raise
+
+
+def show_plan(training: Training, folder: Path) -> None:
+    """Show where the run is, what it will do, and, after the first updates, how long it takes."""
+    show, config = training.recorder.show, training.config
+    show({"kind": "folder", "message": str(folder)})
+    show({"kind": "plan", "message": describe_plan(config)})
+    if hint := suggest_recipe(config, training.environments.task):
+        show({"kind": "plan", "message": hint})
+    DurationEstimate(training)
 
 
 def remove_start(folder: Path, is_new: bool) -> None:
