@@ -1,4 +1,4 @@
-"""The TD3 you can read, trust and run at any size."""
+"""TD3, a reinforcement-learning algorithm for continuous actions."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy
 
-# Name → module. Loaded when first used: importing torch takes over a second.
+# Name → module. Loaded at first use, because importing torch takes over a second.
 _PUBLIC = {
     "TD3": "td3.algorithm.agent",
     "ReplayBuffer": "td3.algorithm.replay",

@@ -398,8 +398,8 @@ def test_evaluate_finds_what_is_stated(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--pretrained", "Pendulm-v1"], "No policy for 'Pendulm-v1' comes along. Did you mean"),
-        ([], "Name a run folder, or a task with --pretrained."),
+        (["--pretrained", "Pendulm-v1"], "No pretrained policy for 'Pendulm-v1'. Did you mean"),
+        ([], "Give a run folder, or a task with --pretrained."),
         (["somewhere", "--pretrained", "Pendulum-v1"], "not both"),
     ],
 )

@@ -82,7 +82,7 @@ def test_with_no_whole_checkpoint_the_reasons_are_named(run: Path, tmp_path: Pat
 
 def test_a_segment_name_cannot_leave_the_folder() -> None:
     segment = {"file": "../../secret", "bytes": 1, "sha256": ""}
-    with pytest.raises(Invalid, match="no name of a replay segment"):
+    with pytest.raises(Invalid, match="not the name of a replay segment"):
         checkpoint.fill(ReplayBuffer(4, seed=0), Path("/"), [segment])
 
 

@@ -121,7 +121,7 @@ def test_a_damaged_checkpoint_does_not_push_out_a_good_one(run: Path) -> None:
 
 def test_metrics_that_were_cut_are_not_padded(run: Path) -> None:
     (run / "metrics.jsonl").write_bytes(b"")
-    with pytest.raises(UserError, match="put the whole file back"):
+    with pytest.raises(UserError, match="restore the whole file"):
         resume(run, steps=400)
 
 

@@ -24,7 +24,7 @@ def test_there_is_one_of_each_task() -> None:
 def test_without_a_word_a_task_is_no_run() -> None:
     with pytest.raises(UserError, match=r"or load_policy\(pretrained='Hopper-v5'\)"):
         load_policy("Hopper-v5")
-    with pytest.raises(UserError, match="Name a run folder, or a task"):
+    with pytest.raises(UserError, match="Give a run folder, or a task"):
         load_policy()
 
 
