@@ -44,7 +44,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.usefixtures("background")
-def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> None:
+def test_background_run_in_pieces_equals_run_in_one(variant: str, tmp_path: Path) -> None:
     config = tiny(**VARIANTS[variant])
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     assert train_in_pieces(config, whole, []) == []
@@ -53,7 +53,7 @@ def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_it_is_the_run_with_evaluations_in_the_loop_in_another_order(
+def test_background_run_differs_from_loop_run_only_in_record_order(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny(**VARIANTS[variant])
@@ -67,7 +67,7 @@ def test_it_is_the_run_with_evaluations_in_the_loop_in_another_order(
 
 
 @pytest.mark.usefixtures("background")
-def test_results_are_written_when_the_next_evaluation_is_due(tmp_path: Path) -> None:
+def test_background_results_are_recorded_when_next_evaluation_starts(tmp_path: Path) -> None:
     train_in_pieces(tiny(), tmp_path / "run", [])
     order = [(record["kind"][0], record["step"]) for record in records(tmp_path / "run")]
     assert order == [
@@ -88,7 +88,7 @@ def test_results_are_written_when_the_next_evaluation_is_due(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("background")
-def test_a_checkpoint_does_not_wait_and_holds_what_is_under_way(tmp_path: Path) -> None:
+def test_checkpoint_during_evaluation_does_not_wait_and_saves_it(tmp_path: Path) -> None:
     """The evaluator never comes back from its first step; a checkpoint is written still."""
     task = {"id": "stuck_task:Stuck-v0"}
     (tmp_path / "stuck_task.py").write_text(STUCK)
@@ -111,7 +111,9 @@ def test_a_checkpoint_does_not_wait_and_holds_what_is_under_way(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("background")
-def test_an_evaluator_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluator_that_hangs_ends_the_run_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "stuck_task.py").write_text(STUCK)
     monkeypatch.syspath_prepend(str(tmp_path))
     config = tiny(environment={"id": "stuck_task:Stuck-v0", "patience": 0.4})
@@ -129,7 +131,7 @@ def test_an_evaluator_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("background")
-def test_an_evaluator_that_is_slow_but_goes_on_is_waited_for(
+def test_evaluator_that_is_slow_but_works_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its episode takes longer than its patience, its steps do not."""
@@ -163,7 +165,7 @@ gym.register("Stuck-v0", entry_point="stuck_task:Stuck")
 
 
 @pytest.mark.usefixtures("background")
-def test_a_finished_run_has_nothing_under_way(tmp_path: Path) -> None:
+def test_finished_run_has_no_evaluation_in_progress(tmp_path: Path) -> None:
     train_in_pieces(tiny(loop={"steps": 220}), tmp_path / "run", [])
     checkpoint = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=0))
     assert checkpoint is not None
@@ -176,7 +178,7 @@ def test_a_finished_run_has_nothing_under_way(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_may_move_from_the_background_into_the_loop(
+def test_resume_from_background_to_loop_loses_no_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run begun on a GPU and resumed without one: nothing that was under way is lost."""
@@ -199,7 +201,7 @@ def test_a_run_may_move_from_the_background_into_the_loop(
 
 
 @pytest.mark.usefixtures("background")
-def test_a_stop_waits_for_the_results_but_saves_before(tmp_path: Path) -> None:
+def test_stop_saves_before_it_waits_for_results(tmp_path: Path) -> None:
     config = tiny()
     request = StopAt(170)
     with open_training(config, create(config, tmp_path / "run"), None) as training:
@@ -214,7 +216,7 @@ def test_a_stop_waits_for_the_results_but_saves_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("background")
-def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> None:
+def test_killed_evaluator_ends_the_run_and_resume_continues(tmp_path: Path) -> None:
     config = tiny()
     train_in_pieces(config, tmp_path / "whole", [])
     with open_training(config, create(config, tmp_path / "killed"), None) as training:
@@ -262,7 +264,9 @@ def wait_for_checkpoint(folder: Path, process: "subprocess.Popen[bytes]") -> Non
         time.sleep(0.02)
 
 
-def test_kill_nine_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_background_run_after_random_kills_equals_run_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tiny(
         environment={"id": "HalfCheetah-v5"},
         loop={"steps": 1500},
@@ -289,7 +293,7 @@ def test_kill_nine_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_stops_the_whole_group_still_gets_the_results(number: int, tmp_path: Path) -> None:
+def test_signal_to_process_group_still_records_results(number: int, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     config = tiny(loop={"steps": 500_000}, evaluation={"every": 100_000, "episodes": 10}, seeds=3)
     process = begun("train", *flags(config), "--run", str(folder))

@@ -17,11 +17,11 @@ from td3.policy.pretrained import names, pretrained
 WALKERS = ("AntBulletEnv-v0", "HalfCheetahBulletEnv-v0", "Walker2DBulletEnv-v0")
 
 
-def test_there_is_one_of_each_task() -> None:
+def test_pretrained_policy_exists_for_each_task() -> None:
     assert set(names()) == {*TASKS, *BEYOND, *WALKERS}
 
 
-def test_without_a_word_a_task_is_no_run() -> None:
+def test_run_or_pretrained_needs_exactly_one() -> None:
     with pytest.raises(UserError, match=r"or load_policy\(pretrained='Hopper-v5'\)"):
         load_policy("Hopper-v5")
     with pytest.raises(UserError, match="Give a run folder, or a task"):
@@ -29,7 +29,7 @@ def test_without_a_word_a_task_is_no_run() -> None:
 
 
 @pytest.mark.parametrize("task", names())
-def test_each_says_where_it_comes_from_and_what_it_earns(task: str) -> None:
+def test_pretrained_cards_contain_origin_and_return(task: str) -> None:
     policy = load_policy(pretrained=task)
     assert policy.environment.id == task
     assert policy.card == load_policy(pretrained(task)).card
@@ -40,7 +40,9 @@ def test_each_says_where_it_comes_from_and_what_it_earns(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["HalfCheetah-v5", "Hopper-v5", "Walker2DBulletEnv-v0"])
-def test_some_of_them_earn_what_is_stated(task: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pretrained_policies_reach_their_stated_return(
+    task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["evaluate", "--pretrained", task, "--episodes", "20", "--json"]) == 0
     stated = json.loads(capsys.readouterr().out)["agents"][0]["stated"]
     assert stated["reproduced"], stated
@@ -55,7 +57,7 @@ def test_some_of_them_earn_what_is_stated(task: str, capsys: pytest.CaptureFixtu
         ({"mean_return": 10.0, "std_return": 1.0, "episodes": 100}, [12.3, 12.5], False),
     ],
 )
-def test_what_counts_as_the_same(
+def test_compared_accepts_returns_within_the_interval(
     stated: dict[str, Any], returns: list[float], reproduced: bool
 ) -> None:
     found = compared(stated, returns)
@@ -63,12 +65,14 @@ def test_what_counts_as_the_same(
     assert found["reproduced"] is reproduced
 
 
-def test_one_episode_promises_nothing() -> None:
+def test_compared_with_one_episode_is_none() -> None:
     stated = {"mean_return": 10.0, "std_return": 0.0, "episodes": 1}
     assert compared(stated, [3.0]) is compared(None, [3.0]) is None
 
 
-def test_a_worse_one_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compared_rejects_a_worse_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy = load_policy(pretrained("Hopper-v5"))
     tensors = dict(policy.tensors)
     tensors["actor.layer_3.bias"] = tensors["actor.layer_3.bias"] + 0.2

@@ -1,4 +1,4 @@
-"""What is stored equals what happened: no row crosses an episode, whoever resets and when."""
+"""The collector stores what happened; no transition crosses the end of an episode."""
 
 import copy
 from dataclasses import dataclass, field
@@ -190,7 +190,7 @@ every_mode = pytest.mark.parametrize("mode", MODES, ids=["own", "next", "same", 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("agents", [1, 2])
 @pytest.mark.parametrize("reward_scale", [1.0, 0.25])
-def test_the_ring_holds_what_happened(
+def test_replay_buffer_contains_what_happened(
     mode: AutoresetMode | None, count: int, agents: int, reward_scale: float
 ) -> None:
     environments = make(mode, count, agents)
@@ -222,7 +222,9 @@ def test_the_ring_holds_what_happened(
 
 
 @every_mode
-def test_no_row_crosses_an_episode_and_done_means_terminated(mode: AutoresetMode | None) -> None:
+def test_transitions_never_cross_episodes_and_done_means_terminated(
+    mode: AutoresetMode | None,
+) -> None:
     environments = make(mode, count=3, agents=1)
     collector = Collector(environments, 1)
     ends = []
@@ -239,7 +241,7 @@ def test_no_row_crosses_an_episode_and_done_means_terminated(mode: AutoresetMode
     environments.close()
 
 
-def test_an_environment_that_reuses_its_array_is_stored_rightly() -> None:
+def test_environment_that_reuses_its_array_is_stored_correctly() -> None:
     config = EnvironmentConfig("CollectBuffered-v0")
     environments = InProcess(config, streams(2, 1), remake_every=NEVER)
     collector = Collector(environments, 1)
@@ -251,7 +253,7 @@ def test_an_environment_that_reuses_its_array_is_stored_rightly() -> None:
     environments.close()
 
 
-def test_a_vector_made_by_gymnasium_brings_the_same() -> None:
+def test_gymnasium_vector_gives_the_same_transitions() -> None:
     config = EnvironmentConfig(TASK, vectorization="sync")
     ours, theirs = make(None, 3, 1), Vectorized.make(config, streams(3, 1))
     actions = np.zeros((3, 1), dtype=np.float32)
@@ -273,7 +275,7 @@ def test_a_vector_made_by_gymnasium_brings_the_same() -> None:
 @every_mode
 @pytest.mark.parametrize("bad_at", range(1, 8), ids=lambda step: f"step {step}")
 @pytest.mark.parametrize("name", ["observation", "reward"])
-def test_nan_stops_the_run_naming_task_environment_step_and_field(
+def test_nan_stops_the_run_with_task_environment_step_and_field(
     mode: AutoresetMode | None, bad_at: int, name: str
 ) -> None:
     """The second environment's step number `bad_at`, be it an episode's last or not, is bad."""
@@ -294,7 +296,7 @@ def test_nan_stops_the_run_naming_task_environment_step_and_field(
     environments.close()
 
 
-def test_random_actions_are_uniform_over_the_range_and_each_agents_own() -> None:
+def test_random_actions_are_uniform_and_independent_per_agent() -> None:
     environments = make(None, count=3, agents=2)
     explore = [Streams.from_seed(seed).explore for seed in (4, 7)]
     collector = Collector(environments, 2, GaussianExploration(explore, 3, 1, 0.1))
@@ -311,7 +313,7 @@ def test_random_actions_are_uniform_over_the_range_and_each_agents_own() -> None
     assert len(np.unique(actions[0])) == 6
 
 
-def test_exploration_adds_gaussian_noise_and_stays_in_range() -> None:
+def test_exploration_noise_is_gaussian_and_clipped() -> None:
     environments = make(None, count=3, agents=1)
     exploration = GaussianExploration([Streams.from_seed(0).explore], 3, 1, 0.2)
     collector = Collector(environments, 1, exploration)
@@ -328,7 +330,7 @@ def test_exploration_adds_gaussian_noise_and_stays_in_range() -> None:
     assert len(np.unique(collector.add_noise(0 * chosen))) == 3  # each with noise of its own
 
 
-def test_noise_drawn_ahead_is_what_each_step_would_have_drawn() -> None:
+def test_noise_drawn_ahead_equals_noise_drawn_per_step() -> None:
     explore = [Streams.from_seed(s).explore for s in (3, 4)]
     exploration = GaussianExploration(explore, 2, 1, [0.1, 0.2])
     collector = Collector(make(None, count=2, agents=2), 2, exploration)
@@ -350,7 +352,7 @@ def action_at(time: int) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 7, 20, 41])
-def test_a_slot_comes_back_to_the_middle_of_an_episode(steps: int) -> None:
+def test_slot_restored_in_the_middle_of_an_episode_continues(steps: int) -> None:
     original = slot()
     for time in range(1, steps + 1):
         original.step(action_at(time), time)
@@ -370,7 +372,7 @@ def test_a_slot_comes_back_to_the_middle_of_an_episode(steps: int) -> None:
         np.testing.assert_array_equal(array, other.snapshot()[key])
 
 
-def test_an_environment_that_does_not_repeat_itself_is_reported() -> None:
+def test_slot_restore_of_unrepeatable_environment_fails() -> None:
     original = slot("Unrepeatable")
     for time in range(1, 4):
         original.step(action_at(time), time)
@@ -379,7 +381,7 @@ def test_an_environment_that_does_not_repeat_itself_is_reported() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Scripted", "Unrepeatable"])
-def test_a_collector_says_which_environments_strayed(kind: str) -> None:
+def test_collector_restore_names_environments_that_differ(kind: str) -> None:
     def collector() -> Collector:
         config = EnvironmentConfig(f"Collect{kind}-v0")
         environments = InProcess(config, streams(3, 1), remake_every=NEVER)
@@ -429,13 +431,13 @@ def remade_at(script: str, remake_every: int, steps: int) -> list[int]:
         ("100l", 10, []),
     ],
 )
-def test_the_object_is_remade_at_the_first_episode_end_from_each_multiple_on(
+def test_slot_remakes_its_object_at_first_episode_end_after_each_multiple(
     script: str, remake_every: int, expected: list[int]
 ) -> None:
     assert remade_at(script, remake_every, steps=60) == expected
 
 
-def test_every_new_object_has_a_seed_of_its_own() -> None:
+def test_every_new_object_has_its_own_seed() -> None:
     made.clear()
     config = EnvironmentConfig(TASK, kwargs={"script": "2l"})
     environments = InProcess(config, streams(2, 2), remake_every=10)
@@ -447,7 +449,7 @@ def test_every_new_object_has_a_seed_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("steps", [9, 10, 12, 13, 27])
-def test_a_remade_slot_comes_back_too(steps: int) -> None:
+def test_slot_restored_after_remake_continues(steps: int) -> None:
     original, other = slot(remake_every=10), slot(seed=3, remake_every=10)
     for time in range(1, steps + 1):
         original.step(action_at(time), time)
