@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from benchmarks.td3_bench.best_policy import TEST_SEED, play
 from td3.environments.environment import Environment
 from td3.policy.evaluation import episode_seeds
-from td3.policy.policy import Policy, load_policy
+from td3.policy.load import load_policy
+from td3.policy.policy import Policy
 from td3.report.summary import read_run
 
 TO_TARGET = slice(8, 10)  # part of the observation

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from benchmarks.td3_bench.plan import OTHER_TASKS, PAPER_TASKS
 from td3.environments.wrappers import track_with_camera
-from td3.policy.policy import load_policy
+from td3.policy.load import load_policy
 from td3.policy.video import Frame, add_caption, frames_per_second, make_renderable, play
 from td3.text import number
 

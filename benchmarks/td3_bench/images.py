@@ -14,7 +14,7 @@ from td3.config.checks import check
 from td3.errors import UserError
 from td3.execution import make_learner
 from td3.layout import Layout, layout_size, stack_layout, unstack_layout
-from td3.run.memory import check_memory, ring_bytes
+from td3.run.memory import check_memory, example_task, replay_bytes
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -48,7 +48,8 @@ def bench_images(config: Config, action_dim: int, rounds: Rounds) -> Benchmark:
         "state_dim": layout_size(layout),
         "action_dim": action_dim,
     }
-    gigabytes = ring_bytes(config, layout_size(layout), action_dim, layout) / 1e9
+    task = example_task(layout_size(layout), action_dim, layout)
+    gigabytes = replay_bytes(config, task) / 1e9
     figures = image_figures(config, **seconds) | {"ring_gigabytes": Figure("GB", [gigabytes])}
     return Benchmark("images", settings, figures, circumstances)
 
@@ -69,7 +70,7 @@ def make_image_learner(
     config: Config, layout: Layout, action_dim: int
 ) -> tuple[Learner, FrameReplay]:
     sizes, device = (layout_size(layout), action_dim), torch.device(config.device)
-    place = check_memory(config, *sizes, layout)
+    place = check_memory(config, example_task(*sizes, layout))
     if place == "disk":
         raise UserError("The replay buffer does not fit into memory; use a smaller recipe.")
     agent = TD3(

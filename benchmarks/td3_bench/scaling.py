@@ -21,7 +21,8 @@ from td3.bench.measure import Benchmark, Figure, Rounds
 from td3.config import Config
 from td3.config.checks import check
 from td3.errors import UserError, first_line
-from td3.launch.start import refuse_early
+from td3.launch.assembly import assemble
+from td3.launch.setup import read_task
 from td3.training.loop import Training
 
 REPLAY_SIZE = 20_000  # the replay buffers of all agents have to fit into memory
@@ -112,7 +113,7 @@ def bench_scaling(
     device = measure.prepare_device(config)
     config = dataclasses.replace(config, device=str(device))
     if "environments" in axes:
-        refuse_early(config)
+        read_task(config)
     found = {name: measure_axis(config, name, rounds, longest, coarse) for name in axes}
     settings = measure.describe_settings(config, device, rounds) | {
         "environment": config.environment.id,
@@ -169,7 +170,7 @@ def measure_collecting(config: Config, rounds: Rounds) -> dict[str, Figure]:
     config = dataclasses.replace(config, loop=loop)
     speeds = []
     with tempfile.TemporaryDirectory(prefix="td3-bench-") as folder:
-        training = Training(config, Path(folder))
+        training = assemble(config, Path(folder))
         training.learner.__dict__["learn"] = lambda updates: None  # hides the method
         try:
             collect_for(training, min(0.2, rounds.seconds), device)

@@ -1,4 +1,4 @@
-"""The TD3 you can read, trust and run at any size."""
+"""TD3, a reinforcement-learning algorithm for continuous actions."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,20 +8,21 @@ if TYPE_CHECKING:
     from td3.algorithm.networks import Actor, Critic
     from td3.algorithm.replay import ReplayBuffer
     from td3.errors import RunStopped, UserError
-    from td3.launch.start import train
+    from td3.launch.api import train
     from td3.policy.evaluation import evaluate
-    from td3.policy.policy import Policy, load_policy
+    from td3.policy.load import load_policy
+    from td3.policy.policy import Policy
 
-# Name → module. Loaded when first used: importing torch takes over a second.
+# Name → module. Loaded at first use, because importing torch takes over a second.
 _PUBLIC = {
     "TD3": "td3.algorithm.agent",
     "ReplayBuffer": "td3.algorithm.replay",
     "Actor": "td3.algorithm.networks",
     "Critic": "td3.algorithm.networks",
-    "train": "td3.launch.start",
+    "train": "td3.launch.api",
     "evaluate": "td3.policy.evaluation",
     "Policy": "td3.policy.policy",
-    "load_policy": "td3.policy.policy",
+    "load_policy": "td3.policy.load",
     "RunStopped": "td3.errors",
     "UserError": "td3.errors",
 }

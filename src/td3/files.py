@@ -1,9 +1,9 @@
-"""Everything that a run must not lose is written here, so that one place can be trusted.
+"""Durable files: everything that a run must not lose is written by these functions.
 
-A file or folder is written beside its final name, flushed to disk, and renamed. After a crash at
-any moment there is the old one or the new one.
+A file or folder is written under a temporary name, flushed to disk, and renamed. After a crash at
+any moment the old one or the new one exists, never a part of it.
 
-A run folder may come from somebody else, so nothing here follows a symbolic link inside it. The
+A run folder may come from another person, so nothing here follows a symbolic link inside it. The
 path to the run folder itself may contain links.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 from td3.errors import UserError
 
 TEMPORARY = ".writing-"
+TAIL = 2**20  # bytes, more than any record has
 IN_THE_WAY = "{path} is in the way: td3 needs a {kind} there. Move it elsewhere."
 CURVES = "curves.csv"  # what stored results have instead of metrics.jsonl
 
@@ -29,7 +30,7 @@ def digest(data: bytes | memoryview) -> str:
 
 
 def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> tuple[int, str]:
-    """Write and flush a new file, in place of a stale one; returns its size and checksum."""
+    """Write and flush a file, replacing an older one; returns its size and checksum."""
     checksum, size = hashlib.sha256(), 0
     check_file(path)
     remove(path)
@@ -58,7 +59,7 @@ def rename(source: Path, target: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write `path` so that it holds the old content or the new, never a part."""
+    """Write a file so that it has the old content or the new one, never a part."""
     check_file(path)
     beside = path.with_name(TEMPORARY + path.name)
     write_durably(beside, [data])
@@ -67,21 +68,21 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def make_writable(folder: Path) -> None:
-    """Make a folder that others' work will be put into, or refuse it before that is done."""
+    """Make a folder for results; raises UserError if it cannot be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
     if not os.access(folder, os.W_OK):
-        raise UserError(f"{folder} cannot be written to.")
+        raise UserError(f"Cannot write to {folder}: permission denied.")
 
 
 @contextlib.contextmanager
 def new_folder(path: Path, names: Sequence[str]) -> Iterator[Path]:
-    """A folder to fill with `names`, which takes its name only when it is complete.
+    """A folder to fill with `names`; it gets its final name only when it is complete.
 
-    Removal follows the order of `names`; the first one must be what makes the folder valid.
-    Other files in an older folder of this name stay where they are.
+    Files are removed in the order of `names`, so the first one should make the folder valid.
+    Other files in an older folder of this name are kept.
     """
     beside = path.with_name(TEMPORARY + path.name)
     if remove_folder(beside, names):
@@ -97,14 +98,14 @@ def new_folder(path: Path, names: Sequence[str]) -> Iterator[Path]:
             flush_folder(path)
             remove_folder(beside, names)
         flush_folder(path.parent)
-    except OSError:  # such as a full disk: what was written does not help anybody
+    except OSError:  # for example a full disk: what was written is useless
         with contextlib.suppress(OSError):
             remove_folder(beside, names)
         raise
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder inside a run unless it is there."""
+    """Make a folder inside a run unless it exists."""
     try:
         path.mkdir()
     except FileExistsError:
@@ -112,9 +113,9 @@ def make_folder(path: Path) -> None:
 
 
 def open_regular(path: str | Path, flags: int) -> int:
-    """A descriptor of a regular file in a run folder; also an `opener` for `open`."""
+    """Open a regular file in a run folder; also usable as `opener` of `open`."""
     try:
-        # Without O_NONBLOCK, opening a FIFO waits until somebody reads from it.
+        # Without O_NONBLOCK, opening a FIFO waits for a reader.
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError:
         check_file(Path(path))
@@ -133,7 +134,7 @@ def check_file(path: Path) -> None:
 
 
 def check_output(path: Path) -> None:
-    """Refuse links at and above a file inside a run folder; elsewhere a user may link anything."""
+    """Refuse links at and above a file inside a run folder; outside of one, links are allowed."""
     parents = list(path.parents)[:3]
     for depth, parent in enumerate(parents):
         if (parent / "config.toml").is_file():
@@ -160,7 +161,7 @@ def refuse_link(path: Path, kind: str = "regular files and folders") -> None:
 
 @contextlib.contextmanager
 def opened_folder(path: Path) -> Iterator[int]:
-    """A descriptor of a folder inside a run. It stays the same folder whatever takes its name."""
+    """A descriptor of a folder inside a run; it stays valid if the folder is renamed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -216,19 +217,32 @@ class JsonLines:
         self.file.flush()
 
     def length(self) -> int:
-        """Bytes so far, all of them on disk."""
+        """Flush the file to disk; returns its size in bytes."""
         os.fsync(self.file.fileno())
         return self.file.tell()
 
     def truncate(self, length: int) -> None:
-        """Forget what came after a checkpoint."""
+        """Remove the records after a checkpoint."""
         if self.file.tell() < length:
             raise UserError(
-                f"{self.file.name} has {self.file.tell()} bytes, but {length} when the checkpoint "
-                "was written; put the whole file back to continue this run."
+                f"{self.file.name} has {self.file.tell()} bytes, but had {length} when the "
+                "checkpoint was written; restore the whole file to continue this run."
             )
         self.file.truncate(length)
         self.file.seek(length)
 
     def close(self) -> None:
         self.file.close()
+
+
+def last_step(path: Path) -> int:
+    """The step of the last complete record in a file of JSON lines; 0 if there is none."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - TAIL))
+        lines = file.read().splitlines()
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return int(json.loads(line)["step"])
+    return 0

@@ -143,7 +143,7 @@ def test_settings_may_be_named_with_their_table(
         asked.append(config)
         return folder, 0
 
-    monkeypatch.setattr("td3.launch.start.start", begin)
+    monkeypatch.setattr("td3.launch.api.start", begin)
     nested = TINY | {"environment": {"id": "Pendulum-v1", "action_repeat": 2}}
     td3.train(run=tmp_path, **nested)
     flat = {"loop.random_steps": 10, "agent.batch_size": 4, "environment.action_repeat": 2}
@@ -184,15 +184,15 @@ def test_a_policy_that_never_acts_is_remarked_on(
 
 
 def test_an_environment_is_named_not_given() -> None:
-    with pytest.raises(UserError, match=r"by its id, e\.g\. 'Pendulum-v1', not by <TimeLimit"):
+    with pytest.raises(UserError, match=r"must be an id, e\.g\. 'Pendulum-v1', not <TimeLimit"):
         td3.train(gym.make("Pendulum-v1"))  # type: ignore[arg-type]
 
 
 def test_who_is_interrupted_hears_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("td3.launch.start.start", lambda config, folder, shown: (folder, 130))
-    with pytest.raises(KeyboardInterrupt, match=f"saved; 'td3 resume {tmp_path}' goes on"):
+    monkeypatch.setattr("td3.launch.api.start", lambda config, folder, shown: (folder, 130))
+    with pytest.raises(KeyboardInterrupt, match=f"Saved. Continue with: td3 resume {tmp_path}"):
         td3.train("Pendulum-v1", "quick", run=tmp_path)
 
 

@@ -32,10 +32,11 @@ from td3.cli import main
 from td3.errors import RunBusy, UserError
 from td3.launch.start import resume
 from td3.policy import pretrained
-from td3.policy.policy import Policy, load_policy, policies_of
+from td3.policy.load import load_policy, policies_of
+from td3.policy.policy import Policy
 from td3.report.page import table
 from td3.report.summary import read_run
-from td3.run.folder import locked
+from td3.run.lock import lock_run
 
 
 def test_stored_run_has_the_numbers_of_the_run(trained: Plan) -> None:
@@ -121,7 +122,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 def is_busy(run: Path) -> bool:
     try:
-        with locked(run):
+        with lock_run(run):
             return False
     except RunBusy:
         return True
@@ -187,7 +188,7 @@ def test_keep_results_of_a_task_in_a_module_that_the_user_named_succeeds(
     monkeypatch.syspath_prepend(tmp_path)
     progress = train_tasks(make_tiny_plan(tmp_path, tasks=("kept_task:Kept-v0",)))
     assert progress.failed == {}
-    assert progress.returns["kept_task:Kept-v0"]["episodes"] == 100
+    assert set(progress.returns) == {"kept_task:Kept-v0"}
 
 
 def test_choose_best_compares_policies_on_the_same_starts(
@@ -232,8 +233,8 @@ def test_evaluate_pretrained_reproduces_the_stated_return(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--pretrained", "Pendulm-v1"], "No policy for 'Pendulm-v1' comes along. Did you mean"),
-        ([], "Name a run folder, or a task with --pretrained."),
+        (["--pretrained", "Pendulm-v1"], "No pretrained policy for 'Pendulm-v1'. Did you mean"),
+        ([], "Give a run folder, or a task with --pretrained."),
         (["somewhere", "--pretrained", "Pendulum-v1"], "not both"),
     ],
 )
@@ -252,5 +253,5 @@ def test_resume_of_stored_results_raises_and_changes_nothing(tmp_path: Path) -> 
     with pytest.raises(UserError, match=r"holds results of a run, not the run; it cannot be cont"):
         resume(tmp_path / "Ant-v5")
     assert {path.name: path.read_bytes() for path in (tmp_path / "Ant-v5").iterdir()} == before
-    with pytest.raises(UserError, match="stored results, without policies"):
+    with pytest.raises(UserError, match="results without policies"):
         load_policy(tmp_path / "Ant-v5")

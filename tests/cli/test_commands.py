@@ -15,7 +15,7 @@ from td3.cli.evaluate import interval
 from td3.cli.outcome import finish
 from td3.cli.values import read_kwargs
 from td3.config import Config, declared_settings
-from td3.policy.policy import load_policy
+from td3.policy.load import load_policy
 from td3.policy.video import film
 from td3.report.intervals import over_seeds
 
@@ -123,7 +123,7 @@ def test_grid_trains_reports_and_resumes(tmp_path: Path) -> None:
     assert "(seed 1 with critic_learning_rate 1e+30, tau 0.1) diverged at step 20" in done.stderr
     assert "best setting critic_learning_rate 0.001, tau 0.1" in done.stderr
     assert "quick, critic_learning_rate 1e+30, tau 0.1  (2 of 2 diverged)" in done.stdout
-    assert len(list((folder / "policy").glob("agent-*.safetensors"))) == 8
+    assert len(list((folder / "policy").glob("agent-[0-9].safetensors"))) == 8
     done = td3("resume", folder, "--steps", "500")
     assert "Continuing at step 400, 4 of 8 agents frozen." in done.stderr
     outcome = json.loads(td3("plot", folder, "--json").stdout)
@@ -201,7 +201,7 @@ def test_grid_from_python_or_recipe_trains(tmp_path: Path) -> None:
     small = {"loop": {"random_steps": 20}, "evaluation": {"episodes": 1}, "device": "cpu"}
     grid = {"agent.discount": [0.98, 0.99]}
     folder = train("Pendulum-v1", "quick", run=tmp_path / "run", steps=30, grid=grid, **small)
-    assert len(list((folder / "policy").glob("agent-*.safetensors"))) == 2
+    assert len(list((folder / "policy").glob("agent-[0-9].safetensors"))) == 2
     (tmp_path / "mine.toml").write_text(
         recipe_text("quick") + '\n[grid]\n"agent.discount" = [0.98, 0.99]\n'
     )
@@ -254,7 +254,7 @@ def test_evaluate_twice_gives_same_numbers(run: Path) -> None:
 
 def test_evaluate_on_training_seeds_repeats_training_evaluation(run: Path) -> None:
     """On the seeds of the evaluation that selected it, the stored policy gives equal returns."""
-    from td3.policy.policy import load_policy
+    from td3.policy.load import load_policy
 
     asked = ["--agent", "1", "--seed", "1", "--episodes", "2", "--json"]
     found = json.loads(td3("evaluate", run, *asked).stdout)
@@ -375,7 +375,7 @@ def test_plot_reports_skipped_folders_and_end_of_mean(run: Path, tmp_path: Path)
     td3("train", *words, "--seed", "7", "--run", shorter, "--quiet")
     said = td3("plot", run, shorter, tmp_path, "--out", tmp_path / "curves").stderr
     assert f"Skipped (not run folders): {tmp_path}\n" in said
-    assert "quick: mean and interval end at step 200, the last at which all 4 seeds were" in said
+    assert "quick: mean and interval end at step 200, the last one evaluated by all 4" in said
     (shorter / "metrics.jsonl").write_text("")
     assert "mean and interval" not in td3("plot", run, shorter, "--out", tmp_path / "b").stderr
     td3("plot", run, tmp_path / "nowhere", code=2)
@@ -411,7 +411,10 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "nothing to track": (["train", "Pendulum-v1", "--track"], "e.g. --track tensorboard."),
     "no recipe": (["train", "--recipe"], "--recipe needs a value, e.g. --recipe course."),
     "nothing to vary": (["train", "Pendulum-v1", "--grid", "--json"], "--grid needs a value"),
-    "task for a run": (["evaluate", "Hopper-v5"], "comes along is --pretrained Hopper-v5, or"),
+    "task for a run": (
+        ["evaluate", "Hopper-v5"],
+        "pretrained policy use --pretrained Hopper-v5, or",
+    ),
     "value": (["train", "--agent.batch-size", "a"], "td3: --agent.batch-size: 'a' is not a whole"),
     "part of a step": (["train", "--steps", "1.5"], "--steps: '1.5' is not a whole number."),
     "no number": (["train", "--seeds", "ten"], "--seeds: 'ten' is not a whole number."),
@@ -425,7 +428,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "device": (["train", "Pendulum-v1", "--device", "tpu"], "device must be cpu, cuda or auto"),
     "nothing to learn": (["train", "Pendulum-v1", "--steps", "10"], "must be less than loop.steps"),
     "run": (["resume", "runs/none"], "runs/none does not exist."),
-    "file for a run": (["resume", "/dev/null"], "/dev/null is no run folder."),
+    "file for a run": (["resume", "/dev/null"], "/dev/null is not a run folder."),
     "policy": (["evaluate", "runs/none"], "runs/none does not exist."),
     "video": (["video", "runs/none"], "runs/none does not exist."),
     "plot": (["plot", "runs/none"], "runs/none"),

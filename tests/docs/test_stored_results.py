@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from td3.policy.policy import policies_of
+from td3.policy.load import policies_of
 from td3.report.summary import read_run
 
 RUN = Path(__file__).parents[2] / "benchmarks/results/halfcheetah-v5-100k"

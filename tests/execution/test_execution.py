@@ -21,7 +21,8 @@ from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool, calls_for
 from td3.execution.cpu.learner import CpuActing
 from td3.execution.trace import agent_tensors, trace, update_inputs
-from td3.launch.start import prepared, resume, train
+from td3.launch.api import train
+from td3.launch.start import open_training, resume
 from td3.run.folder import create
 
 SETTINGS = {"discount": 0.99, "tau": 0.005, "policy_noise": 0.2, "noise_clip": 0.5}
@@ -229,7 +230,7 @@ def test_execution_setting_selects_the_learner(tmp_path: Path, update: str) -> N
     for execution in ("auto", "eager"):
         chosen = dataclasses.replace(config, execution=execution)
         folder = create(chosen, tmp_path / execution)
-        with prepared(chosen, folder, None) as training:
+        with open_training(chosen, folder, None) as training:
             while training.agent.updates.min() < 2:
                 training.advance()
             learner = training.learner
@@ -263,9 +264,9 @@ def test_update_after_episode_sees_all_its_transitions(tmp_path: Path) -> None:
             "threads": 1,
         }
     )
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         stored = []
-        training.learner.__dict__["learn_alone"] = lambda agent, updates: stored.append(
+        training.learner.__dict__["learn_member"] = lambda agent, updates: stored.append(
             int(training.replay.added[agent])
         )
         for _ in range(400):

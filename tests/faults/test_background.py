@@ -16,11 +16,11 @@ from support.run_tools import StopAt, different, flags, tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import RunStopped
-from td3.launch.start import prepared
+from td3.launch.start import open_training
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
 from td3.signals import StopRequest
-from td3.training.loop import background_evaluation as evaluations
+from td3.training import background_evaluation as evaluations
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "pendulum": {},
@@ -44,7 +44,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.usefixtures("background")
-def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> None:
+def test_background_run_in_pieces_equals_run_in_one(variant: str, tmp_path: Path) -> None:
     config = tiny(**VARIANTS[variant])
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     assert train_in_pieces(config, whole, []) == []
@@ -53,7 +53,7 @@ def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_it_is_the_run_with_evaluations_in_the_loop_in_another_order(
+def test_background_run_differs_from_loop_run_only_in_record_order(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny(**VARIANTS[variant])
@@ -67,7 +67,7 @@ def test_it_is_the_run_with_evaluations_in_the_loop_in_another_order(
 
 
 @pytest.mark.usefixtures("background")
-def test_results_are_written_when_the_next_evaluation_is_due(tmp_path: Path) -> None:
+def test_background_results_are_recorded_when_next_evaluation_starts(tmp_path: Path) -> None:
     train_in_pieces(tiny(), tmp_path / "run", [])
     order = [(record["kind"][0], record["step"]) for record in records(tmp_path / "run")]
     assert order == [
@@ -88,13 +88,13 @@ def test_results_are_written_when_the_next_evaluation_is_due(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("background")
-def test_a_checkpoint_does_not_wait_and_holds_what_is_under_way(tmp_path: Path) -> None:
+def test_checkpoint_during_evaluation_does_not_wait_and_saves_it(tmp_path: Path) -> None:
     """The evaluator never comes back from its first step; a checkpoint is written still."""
     task = {"id": "stuck_task:Stuck-v0"}
     (tmp_path / "stuck_task.py").write_text(STUCK)
     sys.path.insert(0, str(tmp_path))
     config = tiny(environment=task, evaluation={"every": 5_000}, seeds=2)
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         while training.step < 100:
             if training.step == 0:
                 training.evaluate()
@@ -111,17 +111,19 @@ def test_a_checkpoint_does_not_wait_and_holds_what_is_under_way(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("background")
-def test_an_evaluator_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluator_that_hangs_ends_the_run_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "stuck_task.py").write_text(STUCK)
     monkeypatch.syspath_prepend(str(tmp_path))
     config = tiny(environment={"id": "stuck_task:Stuck-v0", "patience": 0.4})
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         training.evaluate()
         (link,) = training.evaluations.links  # type: ignore[attr-defined]
         rescue = threading.Timer(20, link.process.kill)  # rather than to wait for ever
         rescue.start()
         with pytest.raises(RunStopped) as caught:
-            training.take_in()
+            training.record_evaluations()
         rescue.cancel()
         assert link.process.wait(5) == -9
         said = "Evaluator 0 has not answered for 0.4 s; if a step may take that long, raise environ"
@@ -129,7 +131,7 @@ def test_an_evaluator_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("background")
-def test_an_evaluator_that_is_slow_but_goes_on_is_waited_for(
+def test_evaluator_that_is_slow_but_works_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its episode takes longer than its patience, its steps do not."""
@@ -138,9 +140,9 @@ def test_an_evaluator_that_is_slow_but_goes_on_is_waited_for(
     monkeypatch.syspath_prepend(str(tmp_path))
     task = {"id": "slow_task:Slow-v0", "patience": 1.5}
     config = tiny(environment=task, evaluation={"max_steps": 80})
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         training.evaluate()
-        training.take_in()
+        training.record_evaluations()
     assert [r["lengths"] for r in records(tmp_path / "run")] == [[80]]
 
 
@@ -163,7 +165,7 @@ gym.register("Stuck-v0", entry_point="stuck_task:Stuck")
 
 
 @pytest.mark.usefixtures("background")
-def test_a_finished_run_has_nothing_under_way(tmp_path: Path) -> None:
+def test_finished_run_has_no_evaluation_in_progress(tmp_path: Path) -> None:
     train_in_pieces(tiny(loop={"steps": 220}), tmp_path / "run", [])
     checkpoint = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=0))
     assert checkpoint is not None
@@ -176,7 +178,7 @@ def test_a_finished_run_has_nothing_under_way(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_may_move_from_the_background_into_the_loop(
+def test_resume_from_background_to_loop_loses_no_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run begun on a GPU and resumed without one: nothing that was under way is lost."""
@@ -186,7 +188,7 @@ def test_a_run_may_move_from_the_background_into_the_loop(
     for piece, (stop, elsewhere) in enumerate([(170, True), (250, False), (600, False)]):
         monkeypatch.setattr(evaluations, "in_background", lambda device, here=elsewhere: here)
         request = StopAt(stop)
-        with prepared(config, tmp_path / "moved", None) as training:
+        with open_training(config, tmp_path / "moved", None) as training:
             training.on_step = request
             if piece:
                 assert training.restore() == []
@@ -199,10 +201,10 @@ def test_a_run_may_move_from_the_background_into_the_loop(
 
 
 @pytest.mark.usefixtures("background")
-def test_a_stop_waits_for_the_results_but_saves_before(tmp_path: Path) -> None:
+def test_stop_saves_before_it_waits_for_results(tmp_path: Path) -> None:
     config = tiny()
     request = StopAt(170)
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         training.on_step = request
         training.loop(request)
     assert [r["step"] for r in records(tmp_path / "run") if r["kind"] == "evaluation"] == [0, 150]
@@ -214,12 +216,12 @@ def test_a_stop_waits_for_the_results_but_saves_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("background")
-def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> None:
+def test_killed_evaluator_ends_the_run_and_resume_continues(tmp_path: Path) -> None:
     config = tiny()
     train_in_pieces(config, tmp_path / "whole", [])
-    with prepared(config, create(config, tmp_path / "killed"), None) as training:
+    with open_training(config, create(config, tmp_path / "killed"), None) as training:
         background = training.evaluations
-        assert isinstance(background, evaluations.Background)
+        assert isinstance(background, evaluations.BackgroundEvaluation)
 
         def kill(step: int) -> None:
             if step == 290:
@@ -229,7 +231,7 @@ def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> N
         with pytest.raises(RunStopped, match=r"^Evaluator 0 was killed by signal 9$"):
             training.loop(StopRequest())
         assert training.step in (300, 450)  # whether it had finished what it was asked at 150
-    with prepared(config, tmp_path / "killed", None) as training:
+    with open_training(config, tmp_path / "killed", None) as training:
         assert training.restore() == []
         training.loop(StopRequest())
     assert different(tmp_path / "whole", tmp_path / "killed") == []
@@ -237,7 +239,7 @@ def test_a_killed_evaluator_ends_the_run_and_can_be_resumed(tmp_path: Path) -> N
 
 ELSEWHERE = """
 import sys
-from td3.training.loop import background_evaluation as evaluations
+from td3.training import background_evaluation as evaluations
 from td3.cli import main
 evaluations.in_background = lambda device: True
 sys.exit(main())
@@ -262,7 +264,9 @@ def wait_for_checkpoint(folder: Path, process: "subprocess.Popen[bytes]") -> Non
         time.sleep(0.02)
 
 
-def test_kill_nine_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_background_run_after_random_kills_equals_run_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tiny(
         environment={"id": "HalfCheetah-v5"},
         loop={"steps": 1500},
@@ -289,7 +293,7 @@ def test_kill_nine_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_stops_the_whole_group_still_gets_the_results(number: int, tmp_path: Path) -> None:
+def test_signal_to_process_group_still_records_results(number: int, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     config = tiny(loop={"steps": 500_000}, evaluation={"every": 100_000, "episodes": 10}, seeds=3)
     process = begun("train", *flags(config), "--run", str(folder))

@@ -14,10 +14,10 @@ from td3.algorithm.replay import ReplayBuffer
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.errors import RunStopped, UserError
-from td3.launch.start import prepared, resume, start
+from td3.launch.start import open_training, resume, start
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
-from td3.run.memory import check_memory
+from td3.run.memory import check_memory, example_task
 from td3.signals import StopRequest
 
 
@@ -64,7 +64,7 @@ def test_bad_number_stops_the_run_at_its_step(
     kwargs = {"field": field, "value": value, "at": at}
     config = tiny(environment={"id": "Faulty-v0", "kwargs": kwargs}, evaluation={"every": 10_000})
     folder = create(config, tmp_path / "run")
-    with prepared(config, folder, None) as training:
+    with open_training(config, folder, None) as training:
         training.evaluate = lambda: None  # type: ignore[method-assign]
         with pytest.raises(
             RunStopped, match=f"Faulty-v0 returned a non-finite {field}.*step {at}$"
@@ -85,9 +85,10 @@ def test_divergence_stops_the_run_within_one_logging_interval(tmp_path: Path) ->
     )
     with pytest.raises(RunStopped, match=r"diverged|no longer finite") as caught:
         start(config, tmp_path / "run")
-    assert str(caught.value).endswith("is saved."), "no advice to resume: it would diverge again"
     found = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=0))
     assert found is not None
+    # No advice to resume: it would diverge again.
+    assert str(caught.value).endswith(f"Saved up to step {found.step}.")
     assert 40 <= found.step <= 100
     assert all(bool(torch.isfinite(t).all()) for t in found.tensors.values())
 
@@ -117,7 +118,7 @@ def test_replay_buffer_larger_than_memory_raises_with_the_sizes(tmp_path: Path) 
     ):
         start(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    check_memory(tiny(), 3, 1)
+    check_memory(tiny(), example_task(3, 1))
 
 
 def test_faulty_environment_without_a_fault_steps() -> None:

@@ -29,7 +29,7 @@ def open_newest(folder: Path) -> checkpoint.Checkpoint:
     return found
 
 
-def test_flipped_bits_and_truncations_are_all_noticed(run: Path) -> None:
+def test_checkpoint_with_flipped_bit_or_truncation_is_rejected(run: Path) -> None:
     """In every file that only the newest checkpoint uses, then put right again."""
     newest = run / "checkpoints" / "000000200"
     targets = [
@@ -56,7 +56,7 @@ def test_flipped_bits_and_truncations_are_all_noticed(run: Path) -> None:
     assert open_newest(run).step == 200
 
 
-def test_a_run_continues_exactly_from_the_checkpoint_before(tmp_path: Path) -> None:
+def test_resume_from_older_checkpoint_is_exact(tmp_path: Path) -> None:
     config = tiny(loop={"steps": 400})
     train_in_pieces(config, tmp_path / "whole", [])
     train_in_pieces(tiny(loop={"steps": 300}), tmp_path / "broken", [])
@@ -71,7 +71,7 @@ def test_a_run_continues_exactly_from_the_checkpoint_before(tmp_path: Path) -> N
     )
 
 
-def test_with_no_whole_checkpoint_the_reasons_are_named(run: Path, tmp_path: Path) -> None:
+def test_resume_without_valid_checkpoint_gives_the_reasons(run: Path, tmp_path: Path) -> None:
     broken = tmp_path / "run"
     shutil.copytree(run, broken)
     for manifest in broken.glob("checkpoints/*/manifest.json"):
@@ -80,14 +80,14 @@ def test_with_no_whole_checkpoint_the_reasons_are_named(run: Path, tmp_path: Pat
         open_newest(broken)
 
 
-def test_a_segment_name_cannot_leave_the_folder() -> None:
+def test_segment_name_with_a_path_is_rejected() -> None:
     segment = {"file": "../../secret", "bytes": 1, "sha256": ""}
-    with pytest.raises(Invalid, match="no name of a replay segment"):
+    with pytest.raises(Invalid, match="not the name of a replay segment"):
         checkpoint.fill(ReplayBuffer(4, seed=0), Path("/"), [segment])
 
 
 @pytest.mark.parametrize("foreign", [(), ("000000201",), ("000000201", ".writing-000000201")])
-def test_a_crash_at_any_write_leaves_the_old_or_the_new_checkpoint(
+def test_crash_at_any_write_leaves_old_or_new_checkpoint(
     run: Path, foreign: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Die before the 1st, 2nd, 3rd … write, rename, flush or removal of a save.

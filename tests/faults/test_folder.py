@@ -1,4 +1,4 @@
-"""What happens to a run folder when something else goes wrong."""
+"""Run folders after errors: nothing is lost, and the message tells what happened."""
 
 import json
 import os
@@ -15,7 +15,8 @@ import pytest
 from support.run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3.errors import RunBusy, RunStopped, UserError
-from td3.launch.start import resume, start, train
+from td3.launch.api import train
+from td3.launch.start import resume, start
 from td3.run import checkpoint
 
 
@@ -51,7 +52,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_a_finished_run_without_its_only_checkpoint_is_not_begun_anew(tmp_path: Path) -> None:
+def test_resume_finished_run_without_checkpoint_is_refused(tmp_path: Path) -> None:
     loop = {"steps": 60, "random_steps": 20}
     folder = train("Pendulum-v1", "quick", run=tmp_path / "run", loop=loop, threads=1)
     metrics = (folder / "metrics.jsonl").read_bytes()
@@ -61,7 +62,7 @@ def test_a_finished_run_without_its_only_checkpoint_is_not_begun_anew(tmp_path: 
     assert (folder / "metrics.jsonl").read_bytes() == metrics
 
 
-def test_a_run_without_its_checkpoints_is_not_begun_anew(run: Path) -> None:
+def test_resume_run_without_checkpoints_is_refused(run: Path) -> None:
     metrics = (run / "metrics.jsonl").read_bytes()
     shutil.rmtree(run / "checkpoints")
     with pytest.raises(UserError, match="has no checkpoints; it cannot be continued"):
@@ -69,7 +70,7 @@ def test_a_run_without_its_checkpoints_is_not_begun_anew(run: Path) -> None:
     assert (run / "metrics.jsonl").read_bytes() == metrics
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_anew(run: Path, tmp_path: Path) -> None:
+def test_resume_before_first_checkpoint_starts_again(run: Path, tmp_path: Path) -> None:
     early = tmp_path / "early"
     shutil.copytree(run, early)
     shutil.rmtree(early / "checkpoints")
@@ -90,7 +91,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_anew(run: Path, tmp_pat
         ("reward_scale = 1.0", "reward_scale = 2.0", "environment.reward_scale"),
     ],
 )
-def test_settings_that_no_longer_fit_are_named(
+def test_resume_with_incompatible_setting_names_it(
     run: Path, before: str, after: str, key: str
 ) -> None:
     settings = run / "config.toml"
@@ -100,14 +101,14 @@ def test_settings_that_no_longer_fit_are_named(
         resume(run, steps=400)
 
 
-def test_a_setting_changed_on_purpose_is_labelled(run: Path) -> None:
+def test_resume_with_changed_setting_is_marked_not_exact(run: Path) -> None:
     settings = run / "config.toml"
     settings.write_text(settings.read_text().replace("tau = 0.005", "tau = 0.01"))
     assert resume(run, steps=400) == 0
     assert "not exact: agent.tau was 0.005, is 0.01" in (run / "events.jsonl").read_text()
 
 
-def test_a_damaged_checkpoint_does_not_push_out_a_good_one(run: Path) -> None:
+def test_damaged_checkpoint_does_not_replace_a_good_one(run: Path) -> None:
     (run / "checkpoints/000000300/state.safetensors").write_bytes(b"")
     (run / "checkpoints/.writing-000000400").mkdir()
     assert resume(run, steps=350) == 0
@@ -118,13 +119,13 @@ def test_a_damaged_checkpoint_does_not_push_out_a_good_one(run: Path) -> None:
         assert (run / "checkpoints" / name / "state.safetensors").stat().st_size > 1000
 
 
-def test_metrics_that_were_cut_are_not_padded(run: Path) -> None:
+def test_resume_with_truncated_metrics_is_refused(run: Path) -> None:
     (run / "metrics.jsonl").write_bytes(b"")
-    with pytest.raises(UserError, match="put the whole file back"):
+    with pytest.raises(UserError, match="restore the whole file"):
         resume(run, steps=400)
 
 
-def test_a_failed_write_keeps_the_checkpoint_before(
+def test_failed_write_keeps_older_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = checkpoint.write_durably
@@ -137,7 +138,7 @@ def test_a_failed_write_keeps_the_checkpoint_before(
     monkeypatch.setattr(checkpoint, "write_durably", full_disk)
     with pytest.raises(
         RunStopped,
-        match=r"No space left on device.*until step 100 is saved; td3 resume .*run goes on",
+        match=r"No space left on device.*Saved up to step 100\. Continue with: td3 resume .*run$",
     ):
         start(tiny(), tmp_path / "run")
     monkeypatch.undo()
@@ -146,22 +147,22 @@ def test_a_failed_write_keeps_the_checkpoint_before(
     assert different(tmp_path / "whole", tmp_path / "run") == []
 
 
-def test_an_environment_that_ends_otherwise_is_labelled_not_stepped_on(tmp_path: Path) -> None:
+def test_environment_that_ends_at_another_step_is_reported(tmp_path: Path) -> None:
     config = tiny(environment={"id": "Moody-v0"}, checkpoint={"every": 1000})
     remarks = train_in_pieces(config, tmp_path / "run", [333])
     assert len(remarks) == 1
     assert remarks[0].startswith("not exact: Moody-v0 is not deterministic")
 
 
-def test_a_simulator_that_raises_ends_the_run_in_order(tmp_path: Path) -> None:
+def test_simulator_that_raises_ends_the_run_with_one_line(tmp_path: Path) -> None:
     config = tiny(environment={"id": "Raising-v0"})
     with pytest.raises(RunStopped) as caught:
         start(config, tmp_path / "run")
-    assert "Raising-v0 raised ZeroDivisionError: the simulator;" in str(caught.value)
+    assert "Raising-v0 raised ZeroDivisionError: the simulator." in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_ctrl_c_reaches_workers_of_a_vector_in_order(tmp_path: Path) -> None:
+def test_ctrl_c_with_gymnasium_workers_saves_and_exits_130(tmp_path: Path) -> None:
     """A terminal sends Ctrl-C to the whole process group."""
     config = tiny(
         environment={"vectorization": "async", "count": 2},
@@ -187,7 +188,7 @@ def test_ctrl_c_reaches_workers_of_a_vector_in_order(tmp_path: Path) -> None:
     assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 1
 
 
-def test_a_refused_resume_changes_nothing(run: Path) -> None:
+def test_refused_resume_changes_nothing(run: Path) -> None:
     before = (run / "metrics.jsonl").read_bytes()
     (run / "metrics.jsonl").write_bytes(before + before[:100])
     with pytest.raises(UserError, match="is finished"):
@@ -195,19 +196,19 @@ def test_a_refused_resume_changes_nothing(run: Path) -> None:
     assert (run / "metrics.jsonl").read_bytes() == before + before[:100]
 
 
-def test_a_start_that_loses_the_race_leaves_the_folder_alone(
+def test_start_in_locked_folder_leaves_it_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(folder: Path) -> None:
-        raise RunBusy(f"{folder} is being trained by process 1; stop that one first.")
+        raise RunBusy(f"{folder} is in use by process 1; stop that one first.")
 
-    monkeypatch.setattr("td3.run.folder.locked", busy)
+    monkeypatch.setattr("td3.launch.start.lock_run", busy)
     with pytest.raises(RunBusy):
         start(tiny(), tmp_path / "run")
     assert (tmp_path / "run" / "config.toml").exists()
 
 
-def test_a_tracker_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
+def test_tracker_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
     environment = {**os.environ, "WANDB_MODE": "online", "WANDB_API_KEY": "", "HOME": str(tmp_path)}
     done = subprocess.run(
         command("train", *flags(tiny()), "--run", str(tmp_path / "run"), "--track", "wandb"),
@@ -255,7 +256,7 @@ def warnings_of(folder: Path) -> list[str]:
     return [event["message"] for event in events if event["event"] == "warning"]
 
 
-def test_a_tracker_that_breaks_does_not_end_the_run(
+def test_tracker_that_fails_does_not_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, shown = Breaking(3), Breaking(10_000)
@@ -268,13 +269,13 @@ def test_a_tracker_that_breaks_does_not_end_the_run(
 
 
 @pytest.mark.parametrize("records", [0, 4])
-def test_a_display_that_nobody_reads_does_not_end_the_run(records: int, tmp_path: Path) -> None:
+def test_display_that_fails_does_not_end_the_run(records: int, tmp_path: Path) -> None:
     folder, code = start(tiny(), tmp_path / "run", display=Breaking(records))
     assert code == 0
     assert warnings_of(folder) == ["The display failed and was disabled: [Errno 32] Broken pipe"]
 
 
-def test_training_goes_on_when_its_output_is_no_longer_read(tmp_path: Path) -> None:
+def test_closed_stderr_does_not_end_the_run(tmp_path: Path) -> None:
     words = command("train", *flags(tiny()), "--run", str(tmp_path / "run"))
     with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None

@@ -1,4 +1,4 @@
-"""A member of a population that diverges is frozen; the others do not notice."""
+"""An agent that diverges is frozen and does not affect the other agents."""
 
 import dataclasses
 import json
@@ -16,8 +16,8 @@ from td3.algorithm.replay import ReplayBuffer
 from td3.config import Config
 from td3.errors import RunStopped, UserError
 from td3.execution.gpu.learner import GpuLearner
-from td3.launch.start import prepared, resume, start
-from td3.policy.policy import load_policy
+from td3.launch.start import open_training, resume, start
+from td3.policy.load import load_policy
 from td3.report.summary import read_run
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
@@ -38,7 +38,7 @@ def population(key: str, last: float, **tables: Any) -> Config:
 
 
 def trained(config: Config, folder: Path) -> Training:
-    with prepared(config, create(config, folder), None) as training:
+    with open_training(config, create(config, folder), None) as training:
         training.loop(StopRequest())
     return training
 
@@ -61,7 +61,7 @@ def records_of(folder: Path, agent: int) -> list[dict[str, Any]]:
     ],
 )
 @pytest.mark.parametrize("update", ["step", "episode"])
-def test_the_others_go_on_as_if_nothing_had_happened(
+def test_frozen_agent_does_not_change_the_others(
     key: str, diverging: float, why: str, update: str, tmp_path: Path
 ) -> None:
     tables: dict[str, Any] = {"loop": {"update": update}}
@@ -83,7 +83,7 @@ def test_the_others_go_on_as_if_nothing_had_happened(
         assert {event["message"] for event in frozen} == {why}
 
 
-def test_the_others_go_on_with_their_pictures(tmp_path: Path) -> None:
+def test_frozen_agent_does_not_change_the_others_with_images(tmp_path: Path) -> None:
     sound = trained(population(RATE, 2e-3, **PICTURES), tmp_path / "sound")
     ill = trained(population(RATE, 1e30, **PICTURES), tmp_path / "ill")
     assert ill.population.frozen.tolist() == [False, False, True, True]
@@ -97,7 +97,7 @@ def test_the_others_go_on_with_their_pictures(tmp_path: Path) -> None:
         assert records_of(tmp_path / "sound", agent) == records_of(tmp_path / "ill", agent)
 
 
-def test_a_frozen_member_leaves_nothing_that_is_not_finite(tmp_path: Path) -> None:
+def test_frozen_agent_has_only_finite_numbers(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     config = population(RATE, 1e30, environment={"normalize_observations": True})
     training = trained(config, folder)
@@ -117,7 +117,7 @@ def test_a_frozen_member_leaves_nothing_that_is_not_finite(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "tables", [{}, {"environment": {"normalize_observations": True}}, PICTURES]
 )
-def test_resume_keeps_it_frozen_and_the_others_exact(
+def test_resume_keeps_agent_frozen_and_others_exact(
     stops: list[int], tables: dict[str, Any], tmp_path: Path
 ) -> None:
     config = population(RATE, 1e30, **tables)
@@ -130,7 +130,7 @@ def test_resume_keeps_it_frozen_and_the_others_exact(
 
 
 @pytest.mark.parametrize(("key", "diverging"), [(RATE, 1e30), (SCALE, 1e30), (SCALE, 1e25)])
-def test_the_learner_for_a_gpu_freezes_the_same_member(
+def test_gpu_learner_freezes_the_same_agent(
     key: str, diverging: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With graphs that are only called again. The next actions were chosen before it froze."""
@@ -138,7 +138,7 @@ def test_the_learner_for_a_gpu_freezes_the_same_member(
     plain = trained(dataclasses.replace(config, execution="eager"), tmp_path / "plain")
     simulate_device(monkeypatch)
     monkeypatch.setattr(
-        "td3.training.loop.make_learner",
+        "td3.launch.assembly.make_learner",
         lambda *given: GpuLearner(*given[:4], compiled=False, fused=False),
     )
     captured = trained(config, tmp_path / "captured")
@@ -155,7 +155,7 @@ def test_the_learner_for_a_gpu_freezes_the_same_member(
     assert not captured.replay.rows[2:].any()
 
 
-def test_the_run_fails_when_everyone_has_diverged(tmp_path: Path) -> None:
+def test_run_fails_when_all_agents_diverged(tmp_path: Path) -> None:
     config = tiny(grid={RATE: [1e30, 2e30]})
     with pytest.raises(RunStopped, match=r"Seed 0 with critic_learning_rate 2e\+30 diverged: its"):
         start(config, tmp_path / "run")
@@ -169,7 +169,7 @@ def test_the_run_fails_when_everyone_has_diverged(tmp_path: Path) -> None:
         ("[0.002, 0.001]", r"grid.agent.critic_learning_rate was"),
     ],
 )
-def test_another_grid_is_another_run(now: str, message: str, tmp_path: Path) -> None:
+def test_resume_with_another_grid_is_refused(now: str, message: str, tmp_path: Path) -> None:
     train_in_pieces(population(RATE, 2e-3, loop={"steps": 200}), tmp_path / "run", [])
     settings = tmp_path / "run" / "config.toml"
     settings.write_text(settings.read_text().replace("[0.001, 0.002]", now))
@@ -177,7 +177,7 @@ def test_another_grid_is_another_run(now: str, message: str, tmp_path: Path) -> 
         resume(tmp_path / "run", steps=300)
 
 
-def test_what_the_grid_varies_may_be_anything_besides(tmp_path: Path) -> None:
+def test_resume_ignores_plain_value_of_a_grid_setting(tmp_path: Path) -> None:
     """The members have values of their own, so nothing changes."""
     train_in_pieces(population(RATE, 2e-3, loop={"steps": 200}), tmp_path / "run", [])
     settings = tmp_path / "run" / "config.toml"
@@ -189,7 +189,7 @@ def test_what_the_grid_varies_may_be_anything_besides(tmp_path: Path) -> None:
     assert "learning_rate" not in (tmp_path / "run" / "events.jsonl").read_text()
 
 
-def test_more_members_than_saved_are_refused(tmp_path: Path) -> None:
+def test_resume_with_more_agents_is_refused(tmp_path: Path) -> None:
     train_in_pieces(tiny(loop={"steps": 200}), tmp_path / "run", [])
     settings = tmp_path / "run" / "config.toml"
     settings.write_text(settings.read_text().replace("[grid]", '[grid]\n"agent.tau" = [0.1, 0.2]'))
@@ -197,7 +197,7 @@ def test_more_members_than_saved_are_refused(tmp_path: Path) -> None:
         resume(tmp_path / "run", steps=300)
 
 
-def test_fewer_members_than_saved_are_refused(tmp_path: Path) -> None:
+def test_resume_with_fewer_agents_is_refused(tmp_path: Path) -> None:
     train_in_pieces(population(RATE, 2e-3, loop={"steps": 200}), tmp_path / "run", [])
     settings = tmp_path / "run" / "config.toml"
     settings.write_text(settings.read_text().replace("[0.001, 0.002]", "[0.001]"))
@@ -206,12 +206,10 @@ def test_fewer_members_than_saved_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["one of two", "the only one"])
-def test_one_whose_policy_gives_no_actions_is_frozen_by_its_evaluation(
-    kind: str, tmp_path: Path
-) -> None:
+def test_agent_without_finite_actions_is_frozen_by_evaluation(kind: str, tmp_path: Path) -> None:
     """Weights that are finite may still add up to what is not."""
     config = tiny(seeds=2 if kind == "one of two" else 1)
-    with prepared(config, create(config, tmp_path / "run"), None) as training:
+    with open_training(config, create(config, tmp_path / "run"), None) as training:
         while training.step < 120:
             training.advance()
         with torch.no_grad():

@@ -12,7 +12,7 @@ from td3.algorithm.images.frame_storage import allocate_on_disk
 from td3.cli import main
 from td3.errors import UserError
 from td3.launch.start import resume, start
-from td3.policy.policy import load_policy
+from td3.policy.load import load_policy
 from td3.run.checkpoint import Invalid, read_manifest
 from td3.run.memory import IMAGES_FILE
 

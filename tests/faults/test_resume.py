@@ -1,4 +1,4 @@
-"""A run that is stopped anywhere continues to the same numbers."""
+"""A run that is stopped at any moment and resumed has the same numbers."""
 
 import dataclasses
 import random
@@ -14,7 +14,7 @@ from support.run_tools import begin, command, different, flags, resume, tiny, tr
 from support.simulated_device import simulate_device
 
 from td3.execution.gpu.learner import GpuLearner
-from td3.launch.start import prepared
+from td3.launch.start import open_training
 from td3.report.summary import read_run
 from td3.run.folder import create
 from td3.signals import StopRequest
@@ -50,7 +50,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> None:
+def test_run_in_pieces_equals_run_in_one(variant: str, tmp_path: Path) -> None:
     config = tiny(**VARIANTS[variant])
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     assert train_in_pieces(config, whole, []) == []
@@ -73,7 +73,7 @@ def test_a_run_in_pieces_equals_a_run_in_one(variant: str, tmp_path: Path) -> No
         ("pendulum from pixels", "bf16"),
     ],
 )
-def test_a_run_in_pieces_on_a_gpu_equals_a_run_in_one(
+def test_run_in_pieces_on_gpu_equals_run_in_one(
     variant: str, precision: str, tmp_path: Path
 ) -> None:
     config = tiny(**VARIANTS[variant], device="cuda", precision=precision)
@@ -88,12 +88,12 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
     return process.returncode, said
 
 
-def test_a_kill_before_the_first_checkpoint_begins_anew(tmp_path: Path) -> None:
+def test_resume_after_kill_before_first_checkpoint_starts_again(tmp_path: Path) -> None:
     """Three environments step over a multiple: the record before the checkpoint says 102."""
     config = tiny(environment={"count": 3}, evaluation={"every": 100})
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert train_in_pieces(config, whole, []) == []
-    with prepared(config, create(config, killed), None) as training:
+    with open_training(config, create(config, killed), None) as training:
         training.save = lambda: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
             training.loop(StopRequest())
@@ -102,7 +102,7 @@ def test_a_kill_before_the_first_checkpoint_begins_anew(tmp_path: Path) -> None:
     assert different(whole, killed) == []
 
 
-def test_a_kill_before_the_end_is_noted_is_mended(tmp_path: Path) -> None:
+def test_resume_after_kill_before_finish_event_writes_it(tmp_path: Path) -> None:
     folder, config = tmp_path / "run", tiny()
     assert ended(begin(config, folder)) == (0, b"")
     events = folder / "events.jsonl"
@@ -117,19 +117,19 @@ def test_a_kill_before_the_end_is_noted_is_mended(tmp_path: Path) -> None:
     assert b"is finished" in said
 
 
-def test_another_seed_is_another_run(tmp_path: Path) -> None:
+def test_run_with_another_seed_differs(tmp_path: Path) -> None:
     train_in_pieces(tiny(), tmp_path / "one", [])
     train_in_pieces(tiny(seed=1), tmp_path / "other", [])
     assert "agent/actor.layer_1.weight" in different(tmp_path / "one", tmp_path / "other")
 
 
-def test_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
+def test_run_with_the_same_seed_is_identical(tmp_path: Path) -> None:
     train_in_pieces(tiny(), tmp_path / "one", [])
     train_in_pieces(tiny(), tmp_path / "again", [])
     assert different(tmp_path / "one", tmp_path / "again") == []
 
 
-def test_a_run_can_be_lengthened(tmp_path: Path) -> None:
+def test_resume_with_more_steps_equals_longer_run(tmp_path: Path) -> None:
     """300 steps, then on to 600, is a run of 600: but for the evaluation at the first end."""
     train_in_pieces(tiny(), tmp_path / "long", [])
     train_in_pieces(tiny(loop={"steps": 300}), tmp_path / "short", [])
@@ -143,7 +143,7 @@ def test_a_run_can_be_lengthened(tmp_path: Path) -> None:
     ("task", "agents", "steps", "kills"),
     [("Pendulum-v1", 1, 6000, 20), ("HalfCheetah-v5", 4, 1500, 4)],
 )
-def test_kill_nine_at_random_moments(
+def test_resume_after_random_kills_equals_run_in_one(
     task: str, agents: int, steps: int, kills: int, tmp_path: Path
 ) -> None:
     """Checkpoints every 20 steps: many of the kills fall into the writing of one."""
@@ -183,7 +183,7 @@ def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".writing-*"))
 
 
-def test_ctrl_c_twice_leaves_at_once_and_loses_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_twice_exits_at_once_and_loses_nothing(tmp_path: Path) -> None:
     config = tiny(loop={"steps": 50_000}, checkpoint={"every": 100})
     process = begin(config, tmp_path / "run")
     wait_for_event(tmp_path / "run", "progress", process)
@@ -197,7 +197,7 @@ def test_ctrl_c_twice_leaves_at_once_and_loses_nothing(tmp_path: Path) -> None:
     after.communicate()
 
 
-def test_a_second_process_is_refused_at_once(tmp_path: Path) -> None:
+def test_second_process_in_run_folder_is_refused(tmp_path: Path) -> None:
     process = begin(tiny(loop={"steps": 50_000}), tmp_path / "run")
     wait_for_event(tmp_path / "run", "progress", process)
     second = subprocess.run(
@@ -206,11 +206,11 @@ def test_a_second_process_is_refused_at_once(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     assert second.returncode == 2
-    assert f"is being trained by process {process.pid}" in second.stderr
+    assert f"is in use by process {process.pid}" in second.stderr
     assert second.stderr.count("\n") == 1
 
 
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_read_only_folder_is_refused(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     done = subprocess.run(
@@ -255,7 +255,7 @@ def wait_for_event(folder: Path, event: str, process: subprocess.Popen[bytes]) -
         "ring never full",
     ],
 )
-def test_the_learner_for_a_gpu_comes_to_the_same_numbers_whole_and_in_pieces(
+def test_gpu_learner_in_pieces_gives_the_same_numbers(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With graphs that are only called again, so that all but the device is shown."""
@@ -266,7 +266,7 @@ def test_the_learner_for_a_gpu_comes_to_the_same_numbers_whole_and_in_pieces(
     def captured(*given: Any) -> GpuLearner:
         return GpuLearner(*given[:4], compiled=False, fused=False)
 
-    monkeypatch.setattr("td3.training.loop.make_learner", captured)
+    monkeypatch.setattr("td3.launch.assembly.make_learner", captured)
     assert train_in_pieces(config, tmp_path / "whole", []) == []
     assert different(tmp_path / "whole", tmp_path / "plain") == []
     assert train_in_pieces(config, tmp_path / "pieces", [37, 205, 206, 431]) == []
@@ -285,12 +285,12 @@ def test_images_on_disk_give_the_same_numbers(
     assert not (filed / "replay.images").exists()
     assert different(held, filed) == []
     said = Heard()
-    with prepared(config, filed, said) as training:
+    with open_training(config, filed, said) as training:
         assert training.replay.file == filed / "replay.images"  # type: ignore[attr-defined]
     assert any("on disk" in message for message in said.messages)
     monkeypatch.undo()
     (filed / "replay.images").write_bytes(b"left by a run that was killed")
-    with prepared(config, filed, said):
+    with open_training(config, filed, said):
         assert not (filed / "replay.images").exists()
 
 

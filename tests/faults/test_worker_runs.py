@@ -12,7 +12,7 @@ import pytest
 from support.run_tools import StopAt, command, different, flags, tiny, train_in_pieces
 
 from td3.config import Config
-from td3.launch.start import prepared
+from td3.launch.start import open_training
 from td3.run.folder import create
 
 WORKERS = {"vectorization": "workers", "workers": 2}
@@ -49,7 +49,9 @@ def test_run_that_switches_backends_matches_a_run_in_one_process(
     turns = {37: "workers", 163: "own", 330: "workers", config.loop.steps: "auto"}
     for piece, (stop, vectorization) in enumerate(turns.items()):
         request = StopAt(stop)
-        with prepared(with_backend(config, vectorization), tmp_path / "turns", None) as training:
+        with open_training(
+            with_backend(config, vectorization), tmp_path / "turns", None
+        ) as training:
             training.on_step = request
             if piece:
                 assert training.restore() == []
@@ -94,8 +96,7 @@ def test_killed_worker_stops_the_run_with_one_sentence(moment: float, tmp_path: 
     message = problem.decode()
     assert process.returncode == 1
     assert message.startswith(
-        "td3: Environment worker 1 (environments 2-3) was killed by signal 9; training stopped, "
-        "and all until step "
+        "td3: Environment worker 1 (environments 2-3) was killed by signal 9. Saved up to step "
     )
     assert message.count("\n") == 1
     assert not Path(f"/proc/{workers[0]}").exists()
@@ -121,6 +122,6 @@ def test_killed_async_vector_worker_stops_the_run_with_one_sentence(tmp_path: Pa
     assert process.returncode == 1, message
     assert message.startswith(
         "td3: A worker process of the Pendulum-v1 vector ended: environment 1, killed "
-        "by signal 9; training stopped, and all until step "
+        "by signal 9. Saved up to step "
     )
     assert message.count("\n") == 1, message

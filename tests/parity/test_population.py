@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from td3.config import Config, from_dict
-from td3.launch.start import prepared
+from td3.launch.start import open_training
 from td3.run.folder import create
 from td3.seeding import stream_state
 from td3.signals import StopRequest
@@ -30,7 +30,7 @@ def config(**top: object) -> Config:
 
 
 def trained(settings: Config, folder: Path) -> Training:
-    with prepared(settings, create(settings, folder), None) as training:
+    with open_training(settings, create(settings, folder), None) as training:
         training.loop(StopRequest())
     return training
 

@@ -32,13 +32,13 @@ def still(state: Observation) -> NDArray[np.float32]:
     return np.zeros(1, np.float32)
 
 
-def test_seeds_are_fixed_and_differ_between_agents() -> None:
+def test_episode_seeds_are_fixed_and_differ_between_agents() -> None:
     assert episode_seeds(3, 10) == episode_seeds(3, 10)
     assert episode_seeds(3, 10)[:5] == episode_seeds(3, 5)
     assert len({*episode_seeds(3, 10), *episode_seeds(4, 10)}) == 20
 
 
-def test_an_episode_of_a_simulator_without_memory_depends_on_its_seed_alone() -> None:
+def test_evaluate_episode_depends_only_on_its_seed() -> None:
     config = EnvironmentConfig(id="Pendulum-v1")
     together = evaluate(still, config, [1, 2, 3])
     for episode, seed in enumerate([1, 2, 3]):
@@ -47,7 +47,7 @@ def test_an_episode_of_a_simulator_without_memory_depends_on_its_seed_alone() ->
     assert len(np.unique(together.returns)) == 3
 
 
-def test_an_evaluation_repeats_exactly_where_a_used_object_would_not() -> None:
+def test_evaluate_twice_gives_the_same_returns() -> None:
     config = EnvironmentConfig(id="BipedalWalker-v3")
 
     def act(state: Observation) -> NDArray[np.float32]:
@@ -57,7 +57,7 @@ def test_an_evaluation_repeats_exactly_where_a_used_object_would_not() -> None:
     np.testing.assert_array_equal(first.returns, again.returns)
 
 
-def test_a_policy_without_an_action_earns_nothing_that_could_be_said() -> None:
+def test_evaluate_policy_without_finite_action_returns_nan() -> None:
     actions = iter([0.0] * 250 + [np.nan])
 
     def act(state: Observation) -> NDArray[np.float32]:
@@ -68,13 +68,13 @@ def test_a_policy_without_an_action_earns_nothing_that_could_be_said() -> None:
     assert np.isnan(second)
 
 
-def test_an_episode_without_end_is_cut() -> None:
+def test_evaluate_endless_episode_stops_at_max_steps() -> None:
     found = evaluate(still, EnvironmentConfig(id="Endless-v0"), [0, 1], max_steps=30)
     assert found.lengths.tolist() == [30, 30]
     assert found.returns.tolist() == [30.0, 30.0]
 
 
 @pytest.mark.parametrize("episodes", [1, 4])
-def test_one_return_per_seed(episodes: int) -> None:
+def test_evaluate_gives_one_return_per_seed(episodes: int) -> None:
     found = evaluate(still, EnvironmentConfig(id="Pendulum-v1"), list(range(episodes)))
     assert found.returns.shape == (episodes,)

@@ -1,4 +1,4 @@
-"""A policy file acts as the agent did, and cannot be mistaken for another."""
+"""A policy acts like its agent, and a wrong or damaged file is refused."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,8 @@ from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.environments.task import Task
 from td3.errors import UserError
-from td3.policy.policy import card_checksum, checksum, policy_card, policy_tensors, save_policy
+from td3.policy.file import card_checksum, checksum, policy_card, policy_tensors, save_policy
+from td3.policy.networks import is_stock
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def saved(tmp_path: Path) -> tuple[td3.TD3, Path]:
     return agent, tmp_path / "run"
 
 
-def test_it_acts_as_the_agent_did_in_the_environments_own_units(
+def test_policy_acts_like_its_agent_in_environment_units(
     saved: tuple[td3.TD3, Path],
 ) -> None:
     agent, run = saved
@@ -56,9 +57,7 @@ IMAGES = spaces.Dict(a=spaces.Box(-1, 1, (2,)), b=spaces.Box(0, 255, (20, 18, 3)
     ("space", "stack", "normalize"),
     [(VECTOR, 1, False), (VECTOR, 3, True), (IMAGES, 2, False), (IMAGES, 1, True)],
 )
-def test_what_it_computes_is_what_the_agent_computes(
-    space: spaces.Space[Any], stack: int, normalize: bool
-) -> None:
+def test_policy_act_equals_agent_act(space: spaces.Space[Any], stack: int, normalize: bool) -> None:
     rng, actions = np.random.default_rng(0), spaces.Box(-1, 1, (3,))
     task = Task.of("none", space, actions, stack)
     agent = td3.TD3(
@@ -85,7 +84,7 @@ def test_what_it_computes_is_what_the_agent_computes(
             np.testing.assert_allclose(policy.act(state), action, rtol=0, atol=1e-5)
 
 
-def test_normalisation_and_reward_scale_travel_with_it(saved: tuple[td3.TD3, Path]) -> None:
+def test_policy_file_contains_statistics_and_reward_scale(saved: tuple[td3.TD3, Path]) -> None:
     _, run = saved
     policy = td3.load_policy(run)
     assert policy.statistics is not None
@@ -96,13 +95,13 @@ def test_normalisation_and_reward_scale_travel_with_it(saved: tuple[td3.TD3, Pat
 
 
 @pytest.mark.parametrize("way", ["run", "policy", "policy/agent-0.safetensors"])
-def test_it_is_found_by_run_folder_or_file(saved: tuple[td3.TD3, Path], way: str) -> None:
+def test_load_policy_accepts_run_folder_or_file(saved: tuple[td3.TD3, Path], way: str) -> None:
     _, run = saved
     path = run if way == "run" else run / way
     assert td3.load_policy(path).environment.id == "Pendulum-v1"
 
 
-def test_the_best_agent_is_loaded_unless_another_is_named(saved: tuple[td3.TD3, Path]) -> None:
+def test_load_policy_takes_best_agent_by_default(saved: tuple[td3.TD3, Path]) -> None:
     agent, run = saved
     card = td3.load_policy(run).card
     save_policy(
@@ -116,7 +115,7 @@ def test_the_best_agent_is_loaded_unless_another_is_named(saved: tuple[td3.TD3, 
         td3.load_policy(run, agent=7)
 
 
-def test_it_plays_what_td3_evaluate_plays(saved: tuple[td3.TD3, Path], capsys: Any) -> None:
+def test_policy_evaluate_equals_td3_evaluate(saved: tuple[td3.TD3, Path], capsys: Any) -> None:
     _, run = saved
     found = td3.load_policy(run).evaluate(episodes=2)
     assert main(["evaluate", str(run), "--episodes", "2", "--json"]) == 0
@@ -127,17 +126,17 @@ def test_it_plays_what_td3_evaluate_plays(saved: tuple[td3.TD3, Path], capsys: A
         td3.load_policy(run).evaluate(episodes=0)
 
 
-def test_it_says_what_it_is_and_what_it_takes(saved: tuple[td3.TD3, Path]) -> None:
+def test_policy_repr_and_wrong_observation_are_clear(saved: tuple[td3.TD3, Path]) -> None:
     policy = td3.load_policy(saved[1])
     assert repr(policy) == "Policy(Pendulum-v1)"
     assert repr(td3.load_policy(pretrained="Hopper-v5")).startswith("Policy(Hopper-v5, of step ")
     with pytest.raises(
-        ValueError, match=r"not an observation of Pendulum-v1: shape \(2,\) instead"
+        ValueError, match=r"of Pendulum-v1 \(expected 3 numbers\): shape \(2,\) instead"
     ):
         policy(np.zeros(2))
 
 
-def test_a_damaged_policy_is_refused(saved: tuple[td3.TD3, Path]) -> None:
+def test_damaged_policy_is_refused(saved: tuple[td3.TD3, Path]) -> None:
     _, run = saved
     path = run / "policy/agent-0.safetensors"
     whole = path.read_bytes()
@@ -153,7 +152,7 @@ def test_a_damaged_policy_is_refused(saved: tuple[td3.TD3, Path]) -> None:
         td3.load_policy(run)
 
 
-def test_whatever_is_changed_in_a_card_is_found(saved: tuple[td3.TD3, Path]) -> None:
+def test_changed_card_is_refused(saved: tuple[td3.TD3, Path]) -> None:
     """Other bounds would be other actions."""
     _, run = saved
     path = run / "policy/agent-0.safetensors"
@@ -170,7 +169,7 @@ def test_whatever_is_changed_in_a_card_is_found(saved: tuple[td3.TD3, Path]) -> 
     assert refused > 1000
 
 
-def test_a_policy_from_before_cards_had_a_checksum_is_read(saved: tuple[td3.TD3, Path]) -> None:
+def test_policy_of_format_one_without_card_checksum_is_read(saved: tuple[td3.TD3, Path]) -> None:
     _, run = saved
     path = run / "policy/agent-0.safetensors"
     card = td3.load_policy(run).card | {"format": 1}
@@ -183,7 +182,7 @@ def test_a_policy_from_before_cards_had_a_checksum_is_read(saved: tuple[td3.TD3,
 
 
 @pytest.mark.parametrize("card", ["", "[]", "{}", '{"format": 99}', '{"format": 1}'])
-def test_a_broken_card_is_one_sentence(saved: tuple[td3.TD3, Path], card: str) -> None:
+def test_broken_card_is_refused_in_one_sentence(saved: tuple[td3.TD3, Path], card: str) -> None:
     _, run = saved
     path = run / "policy/agent-0.safetensors"
     save_file(load_file(path), path, metadata={"card": card})
@@ -201,7 +200,7 @@ def test_a_broken_card_is_one_sentence(saved: tuple[td3.TD3, Path], card: str) -
         ({"hidden_sizes": [8, 9]}, "actor.layer_2.weight is torch.float32 of shape (1, 8, 8)"),
     ],
 )
-def test_a_card_that_does_not_fit_is_refused(
+def test_card_that_does_not_fit_is_refused(
     saved: tuple[td3.TD3, Path], change: dict[str, Any], said: str
 ) -> None:
     _, run = saved
@@ -216,7 +215,7 @@ def test_a_card_that_does_not_fit_is_refused(
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1, 8)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16])
-def test_numbers_that_do_not_fit_are_refused(
+def test_tensors_that_do_not_fit_are_refused(
     saved: tuple[td3.TD3, Path], shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
     """A single number would fill a whole layer."""
@@ -234,16 +233,16 @@ def test_numbers_that_do_not_fit_are_refused(
         td3.load_policy(run)
 
 
-def test_what_is_no_run_is_said_to_be_none(saved: tuple[td3.TD3, Path]) -> None:
+def test_load_policy_of_something_else_is_refused(saved: tuple[td3.TD3, Path]) -> None:
     _, run = saved
     (run / "config.toml").touch()
     with pytest.raises(UserError, match="neither a run folder nor a"):
         td3.load_policy(run / "config.toml")
-    with pytest.raises(UserError, match=r"No policy of agent 5 in .*: there is agent-0"):
+    with pytest.raises(UserError, match=r"No policy of agent 5 in .*: it has agent-0"):
         td3.load_policy(run, agent=5)
 
 
-def test_a_task_that_changed_is_refused(saved: tuple[td3.TD3, Path]) -> None:
+def test_check_fits_changed_task_is_refused(saved: tuple[td3.TD3, Path]) -> None:
     _, run = saved
     policy = td3.load_policy(run)
     policy.check_fits(Environment(policy.environment).task)
@@ -257,10 +256,48 @@ def test_a_task_that_changed_is_refused(saved: tuple[td3.TD3, Path]) -> None:
             policy.check_fits(Task.of("Pendulum-v1", *changed))
 
 
-def test_other_bounds_of_an_image_are_named(saved: tuple[td3.TD3, Path]) -> None:
+def test_check_fits_other_image_bounds_are_named(saved: tuple[td3.TD3, Path]) -> None:
     _, run = saved
     policy = td3.load_policy(run)
     policy.layout = {"image": [20, 24], "low": 0.0, "high": 1.0}
     other = Task.of("Some-v0", gym.spaces.Box(-1, 1, (20, 24)), gym.spaces.Box(-2, 2, (1,)))
     with pytest.raises(UserError, match=r"trained on an image 20 × 24 with other bounds, keys"):
         policy.check_fits(other)
+
+
+class ShiftedActor(td3.Actor):
+    """Another network with the same parameters."""
+
+    def compute(self, x: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
+        return super().compute(x, flat) + 0.5
+
+
+class LinearActor(td3.Actor):
+    """The same layers with another output."""
+
+    def forward(self, state: torch.Tensor) -> torch.Tensor:
+        return self.compute(state, self.flat).clamp(-1, 1)
+
+
+@pytest.mark.parametrize("actor_class", [ShiftedActor, LinearActor])
+def test_policy_with_another_actor_does_not_use_the_numpy_version(
+    saved: tuple[td3.TD3, Path], actor_class: type[td3.Actor]
+) -> None:
+    stock = td3.load_policy(saved[1])
+    other = td3.Policy(stock.card, stock.tensors, actor_class=actor_class)
+    assert stock.uses_numpy
+    state = np.array([0.1, -0.2, 0.3], dtype=np.float32)
+    assert stock.statistics is not None
+    shift, scale = stock.statistics
+    seen = torch.from_numpy((state - shift) * scale).view(1, 1, -1)
+    with torch.no_grad():
+        expected = other.actor(seen).view(-1).numpy()
+    np.testing.assert_allclose(other.act(state), expected, rtol=1e-6)
+    assert not np.allclose(other.act(state), stock.act(state))
+
+
+def test_policy_whose_actor_object_has_its_own_compute_does_not_use_numpy() -> None:
+    actor = td3.Actor(3, 1, hidden_sizes=(8, 8))
+    assert is_stock(actor)
+    actor.__dict__["compute"] = lambda x, flat: x
+    assert not is_stock(actor)

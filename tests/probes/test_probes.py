@@ -17,6 +17,7 @@ from td3.config import EnvironmentConfig
 from td3.environments.in_process import InProcess
 from td3.seeding import Streams
 from td3.training.collector import Collector
+from td3.training.exploration import GaussianExploration
 
 Step = tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]
 DISCOUNT = 0.5
@@ -123,7 +124,7 @@ def learn(kind: type[Probe], updates: int = 400, steps: int = 300) -> TD3:
     streams = Streams.from_seed(0)
     config = EnvironmentConfig(f"Probe{kind.__name__}-v0")
     environments = InProcess(config, [streams.env], remake_every=10**9)
-    collector = Collector(environments, 1, [streams.explore], 0.0)
+    collector = Collector(environments, 1, GaussianExploration([streams.explore], 1, 1, 0.0))
     buffer = ReplayBuffer(steps, seed=0)
     for time in range(1, steps + 1):
         transitions, _ = collector.step(collector.random_actions(), time)

@@ -1,4 +1,4 @@
-"""Where the replay rings go, decided and said before training."""
+"""Where replay buffers are kept, and which runs are refused because they do not fit."""
 
 import dataclasses
 from pathlib import Path
@@ -13,10 +13,11 @@ from td3.errors import UserError
 from td3.run import memory
 
 GIGABYTE = 10**9
+CHEETAH = memory.example_task(17, 6)
 
 
 def config(device: str) -> Config:
-    """Ten rings of a million HalfCheetah transitions: 1.68 GB."""
+    """Ten replay buffers of a million HalfCheetah transitions: 1.68 GB."""
     return dataclasses.replace(
         Config(),
         environment=EnvironmentConfig("HalfCheetah-v5"),
@@ -28,7 +29,7 @@ def config(device: str) -> Config:
 
 @pytest.fixture
 def free(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Gigabytes that are free, to be set by the test."""
+    """Free gigabytes; the test sets them."""
     found = {"host": 100.0, "gpu": 100.0}
     monkeypatch.setattr(memory, "available_bytes", lambda: int(found["host"] * GIGABYTE))
     monkeypatch.setattr(memory, "device_bytes", lambda device: int(found["gpu"] * GIGABYTE))
@@ -50,61 +51,62 @@ def free(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
         ),
     ],
 )
-def test_rings_go_where_they_fit(
+def test_check_memory_chooses_the_first_place_that_fits(
     free: dict[str, float], device: str, gpu: float, place: str, words: str
 ) -> None:
     free["gpu"] = gpu
-    assert memory.check_memory(config(device), 17, 6) == place
-    assert memory.in_words(config(device), 17, 6, place) == words
+    assert memory.check_memory(config(device), CHEETAH) == place
+    assert memory.describe_replay(config(device), CHEETAH, place) == words
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_rings_that_fit_nowhere_are_refused(free: dict[str, float], device: str) -> None:
+def test_check_memory_buffers_that_fit_nowhere_are_refused(
+    free: dict[str, float], device: str
+) -> None:
     free["gpu"] = free["host"] = 1.0
     with pytest.raises(UserError, match=r"needs 1\.7 GB .* only 1\.0 GB .* --loop\.replay-size 53"):
-        memory.check_memory(config(device), 17, 6)
+        memory.check_memory(config(device), CHEETAH)
 
 
 @pytest.mark.parametrize(("device", "whose"), [("cpu", ""), ("cuda:0", "GPU ")])
 @pytest.mark.parametrize("sizes", [{"batch_size": 10**9}, {"hidden_sizes": (10**6, 10**6)}])
-def test_networks_and_batches_that_cannot_fit_are_refused(
+def test_check_memory_networks_and_batches_too_large_are_refused(
     free: dict[str, float], sizes: dict[str, Any], device: str, whose: str
 ) -> None:
     small = dataclasses.replace(config(device), seeds=1)
-    assert memory.check_memory(small, 17, 6) == device
+    assert memory.check_memory(small, CHEETAH) == device
     large = dataclasses.replace(small, agent=dataclasses.replace(small.agent, **sizes))
     said = rf"Networks and batches need .* GB of {whose}memory are free; use smaller"
     with pytest.raises(UserError, match=said):
-        memory.check_memory(large, 17, 6)
+        memory.check_memory(large, CHEETAH)
 
 
-def test_no_advice_that_cannot_be_followed(free: dict[str, float]) -> None:
-    free["gpu"] = 1e7  # networks fit, rings do not
+def test_check_memory_does_not_advise_a_buffer_of_size_zero(free: dict[str, float]) -> None:
+    free["gpu"] = 1e7  # networks fit, replay buffers do not
     many = dataclasses.replace(config("cuda"), seeds=10**9)
     with pytest.raises(UserError, match=r"are free; use fewer agents\.$"):
-        memory.check_memory(many, 17, 6)
+        memory.check_memory(many, CHEETAH)
 
 
-PICTURE = {"stack": 3, "of": {"image": [84, 84, 3]}}
+PICTURES = memory.example_task(84 * 84 * 9, 6, {"stack": 3, "of": {"image": [84, 84, 3]}})
 
 
-def test_images_too_many_for_memory_go_to_disk(free: dict[str, float]) -> None:
+def test_check_memory_images_too_large_for_memory_go_to_disk(free: dict[str, float]) -> None:
     pictures = dataclasses.replace(config("cpu"), seeds=1)
-    sizes = (84 * 84 * 9, 6)
     raw = 84 * 84 * 3 * 1_000_000
-    assert raw < memory.ring_bytes(pictures, *sizes, PICTURE) < 1.1 * raw
-    assert memory.check_memory(pictures, *sizes, PICTURE) == "cpu"
+    assert raw < memory.replay_bytes(pictures, PICTURES) < 1.1 * raw
+    assert memory.check_memory(pictures, PICTURES) == "cpu"
     free["host"] = 20.0
-    assert memory.check_memory(pictures, *sizes, PICTURE) == "disk"
-    assert memory.in_words(pictures, *sizes, "disk", PICTURE) == (
+    assert memory.check_memory(pictures, PICTURES) == "disk"
+    assert memory.describe_replay(pictures, PICTURES, "disk") == (
         "1 × 1,000,000 transitions, 21.6 GB, on disk, which is slower: 20.0 GB of memory are free"
     )
 
 
-def test_a_disk_too_small_for_the_checkpoints_is_refused(
+def test_check_disk_too_small_for_checkpoints_is_refused(
     free: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """21.6 GB of images, saved in pieces of a tenth, and once more as a ring on disk."""
+    """21.6 GB of images, in checkpoints of a tenth each, and once more as a buffer on disk."""
     disk = {"free": 30e9}
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: SimpleNamespace(**disk))
     pictures = dataclasses.replace(config("cpu"), seeds=1, checkpoint=CheckpointConfig(100_000))
@@ -112,32 +114,33 @@ def test_a_disk_too_small_for_the_checkpoints_is_refused(
     short = dataclasses.replace(pictures, loop=dataclasses.replace(pictures.loop, steps=300_000))
 
     def check(asked: Config) -> None:
-        memory.check_disk(asked, 84 * 84 * 9, 6, PICTURE, tmp_path)
+        place = memory.check_memory(asked, PICTURES)
+        memory.check_disk(asked, PICTURES, place, tmp_path)
 
     check(long)
     disk["free"] = 25e9
     check(pictures)
     with pytest.raises(UserError, match=r"will need 28\.0 GB, but .* has room for 25\.0 GB; make"):
         check(long)
-    free["host"] = 20.0  # the ring goes to disk
+    free["host"] = 20.0  # the replay buffer goes to disk
     disk["free"] = 30e9
     check(short)
-    with pytest.raises(UserError, match=r"ring and its copy .* need 43\.1 GB.* fewer agents, or"):
+    with pytest.raises(UserError, match=r"buffer and its copy .* need 43\.1 GB.* fewer agents, or"):
         check(pictures)
     (tmp_path / "replay").mkdir()
-    for name in ("replay/000000001.rows", "replay.images"):  # resumed: some of it is there
+    for name in ("replay/000000001.rows", "replay.images"):  # a resumed run: some of it exists
         with (tmp_path / name).open("wb") as saved:
             saved.truncate(7_000_000_000)
     check(pictures)
     disk["free"] = 28e9
-    with pytest.raises(UserError, match=r"room for 42\.0 GB; make room, or take another disk\.$"):
+    with pytest.raises(UserError, match=r"room for 42\.0 GB; make room, or use another disk\.$"):
         check(pictures)
 
 
-def test_a_run_that_will_not_fit_leaves_nothing_behind(
+def test_train_that_will_not_fit_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
-    with pytest.raises(UserError, match="Checkpoints, which keep the replay ring, will need"):
+    with pytest.raises(UserError, match="Checkpoints, which contain the replay buffer, will need"):
         td3.train("Pendulum-v1", "quick", run=tmp_path / "run", device="cpu", threads=1)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Learners beside each other: the same ring, the same streams, the same life."""
+"""Two learners with the same replay buffer, streams and experience, for comparison."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -49,7 +49,7 @@ def parts(
 
 
 def taken(owners: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32]) -> Transitions:
-    """Rows as transitions, each of an environment of its own."""
+    """Rows as transitions, each from another environment."""
     begins = np.zeros(len(rows), dtype=np.bool_)
     return Transitions(np.asarray(owners), np.arange(len(rows)), rows, begins)
 
@@ -61,7 +61,7 @@ def live(
     seed: int = 0,
     off: float = 0.0,
 ) -> None:
-    """Act, learn and store: the ring fills and wraps, blocks of draws end within."""
+    """Act, learn and store until the ring buffer wraps and blocks of random numbers end."""
     agents = learners[0].agent.agents
     owners = np.repeat(np.arange(agents), per_agent)
     rng = np.random.default_rng(seed)
@@ -74,7 +74,7 @@ def live(
                 learner.agent.normalizer.observe(owners, states)
             updates = per_agent if learner.replay.filled else 0
             if step % 3:
-                learner.expect(states)
+                learner.prefetch_actions(states)
             actions.append(learner.act(states))
             if updates:
                 learner.learn(updates)

@@ -12,11 +12,11 @@ import torch
 
 from td3.config import Config, from_dict
 from td3.environments.environment import Environment
-from td3.launch.start import prepared
+from td3.launch.assembly import make_replay
+from td3.launch.start import open_training
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import read_config
 from td3.signals import StopRequest
-from td3.training.loop import make_replay
 from td3.training.population import Population
 
 TINY: dict[str, Any] = {
@@ -30,7 +30,7 @@ TINY: dict[str, Any] = {
 
 
 def tiny(**tables: Any) -> Config:
-    """A small run; tables given here are laid over TINY's."""
+    """A small run: TINY with these settings changed."""
     merged = {**TINY}
     for key, value in tables.items():
         merged[key] = {**TINY.get(key, {}), **value} if isinstance(value, dict) else value
@@ -38,7 +38,7 @@ def tiny(**tables: Any) -> Config:
 
 
 def flags(config: Config) -> list[str]:
-    """The command-line flags that ask for this configuration."""
+    """The command-line flags for this configuration."""
     words = []
     for table in ("environment", "agent", "loop", "evaluation", "checkpoint"):
         for key, value in vars(getattr(config, table)).items():
@@ -69,7 +69,7 @@ def resume(folder: Path) -> subprocess.Popen[bytes]:
 
 
 class StopAt(StopRequest):
-    """Asks to stop once so many steps are done, as a Ctrl-C at that moment would."""
+    """Requests a stop after this many steps, like Ctrl-C at that moment."""
 
     def __init__(self, done: int) -> None:
         super().__init__()
@@ -81,14 +81,14 @@ class StopAt(StopRequest):
 
 
 def train_in_pieces(config: Config, folder: Path, stops: list[int]) -> list[str]:
-    """Train in this process, leaving and coming back at each of `stops`; returns the remarks."""
+    """Train in this process, stop and resume at each of `stops`; returns the remarks."""
     from td3.run.folder import create
 
     create(config, folder)
     remarks = []
     for piece, stop in enumerate([*stops, config.loop.steps]):
         request = StopAt(stop)
-        with prepared(config, folder, None) as training:
+        with open_training(config, folder, None) as training:
             training.on_step = request
             if piece:
                 remarks += training.restore()
@@ -97,7 +97,7 @@ def train_in_pieces(config: Config, folder: Path, stops: list[int]) -> list[str]
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """Hashes of everything that a run is: tensors by name, ring, streams, metrics."""
+    """Hashes of everything in a run: tensors, replay buffer, streams, metrics, policies."""
     config, _ = read_config(folder)
     environment = Environment(config.environment)
     environment.close()

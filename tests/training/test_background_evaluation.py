@@ -23,10 +23,10 @@ from td3.config import Config, from_dict
 from td3.environments.environment import Environment
 from td3.errors import RunStopped
 from td3.policy.evaluation import episode_seeds
-from td3.policy.policy import policy_tensors
+from td3.policy.file import policy_tensors
 from td3.training import background_evaluation as evaluations
-from td3.training.background_evaluation import Background, InLoop, make_evaluations
-from td3.training.evaluator import play
+from td3.training.background_evaluation import BackgroundEvaluation, make_evaluations
+from td3.training.loop_evaluation import LoopEvaluation, play_policy
 
 TASK = "support.worker_tasks:Counting-v0"
 
@@ -44,9 +44,9 @@ def agents(config: Config, **changes: Any) -> TD3:
 
 
 @contextmanager
-def background(config: Config, agent: TD3, processes: int = 2) -> Iterator[Background]:
+def background(config: Config, agent: TD3, processes: int = 2) -> Iterator[BackgroundEvaluation]:
     task = Environment(config.environment).task
-    made = Background(agent, config, task, processes)
+    made = BackgroundEvaluation(agent, config, task, processes)
     try:
         yield made
     finally:
@@ -57,7 +57,7 @@ def background(config: Config, agent: TD3, processes: int = 2) -> Iterator[Backg
     ("task", "normalize", "max_steps"),
     [("Pendulum-v1", False, 10_000), ("HalfCheetah-v5", True, 150), ("BipedalWalker-v3", True, 90)],
 )
-def test_another_process_finds_what_this_one_does(
+def test_background_evaluation_equals_evaluation_in_this_process(
     task: str, normalize: bool, max_steps: int
 ) -> None:
     config = config_of(task, 3, evaluation={"episodes": 2, "max_steps": max_steps})
@@ -69,7 +69,7 @@ def test_another_process_finds_what_this_one_does(
     with background(config, agent) as evaluations:
         evaluations.begin(7, [0, 1, 2])
         expected = [
-            play(evaluations.card, policy, episode_seeds(k, 2), max_steps)
+            play_policy(evaluations.card, policy, episode_seeds(k, 2), max_steps)
             for k, policy in enumerate(policy_tensors(agent))
         ]
         before = policy_tensors(agent)
@@ -88,11 +88,13 @@ def test_another_process_finds_what_this_one_does(
 
 
 @pytest.mark.parametrize("kind", ["loop", "background"])
-def test_only_those_asked_for_are_evaluated(kind: str) -> None:
+def test_evaluation_of_some_agents_leaves_out_the_others(kind: str) -> None:
     config = config_of(TASK, 4, evaluation={"episodes": 3})
     agent = agents(config)
     with background(config, agent) as other:
-        evaluations = other if kind == "background" else InLoop(agent, config, task_of(config))
+        evaluations = (
+            other if kind == "background" else LoopEvaluation(agent, config, task_of(config))
+        )
         evaluations.begin(5, [1, 3])
         assert {key.partition(".")[0] for key in evaluations.tensors()} == {"1", "3"}
         assert [result.agent for result in evaluations.results()] == [1, 3]
@@ -104,7 +106,7 @@ def task_of(config: Config) -> Any:
     return Environment(config.environment).task
 
 
-def test_what_was_under_way_is_begun_again_here_or_elsewhere() -> None:
+def test_restored_evaluation_starts_again_in_loop_or_background() -> None:
     """From the policies as they were, though the agents have learnt since."""
     config = config_of(seeds=12, evaluation={"episodes": 1})
     agent = agents(config)
@@ -115,7 +117,7 @@ def test_what_was_under_way_is_begun_again_here_or_elsewhere() -> None:
         found.append(first.results())
         with torch.no_grad():
             agent.actor.flat.zero_()
-        for other in (second, InLoop(agent, config, task_of(config))):
+        for other in (second, LoopEvaluation(agent, config, task_of(config))):
             other.restore(5, dict(sorted(saved.items())))
             assert other.step == 5
             assert other.tensors().keys() == saved.keys()
@@ -125,7 +127,7 @@ def test_what_was_under_way_is_begun_again_here_or_elsewhere() -> None:
     assert [agent for _, agent, _ in told[0]] == list(range(12))
 
 
-def test_more_agents_than_processes_are_taken_in_turn() -> None:
+def test_background_evaluation_of_more_agents_than_processes_works() -> None:
     config = config_of(TASK, 7, evaluation={"episodes": 2})
     with background(config, agents(config), processes=2) as evaluations:
         for step in (0, 10, 20):
@@ -137,7 +139,7 @@ def test_more_agents_than_processes_are_taken_in_turn() -> None:
 
 
 @pytest.mark.parametrize("stuck", [False, True])
-def test_a_killed_evaluator_is_named(stuck: bool) -> None:
+def test_killed_evaluator_is_named(stuck: bool) -> None:
     kwargs = {"trouble": "stuck", "at": 1} if stuck else {}
     config = config_of(TASK, 3, environment={"kwargs": kwargs}, evaluation={"episodes": 1})
     with background(config, agents(config), processes=1) as evaluations:
@@ -153,7 +155,7 @@ def test_a_killed_evaluator_is_named(stuck: bool) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["raise", "nan", "exit"])
-def test_trouble_in_an_episode_is_told(trouble: str) -> None:
+def test_error_in_an_episode_is_reported(trouble: str) -> None:
     kwargs = {"trouble": trouble, "at": 9}
     config = config_of(TASK, 2, environment={"kwargs": kwargs}, evaluation={"episodes": 2})
     agent = agents(config)
@@ -166,12 +168,12 @@ def test_trouble_in_an_episode_is_told(trouble: str) -> None:
         assert said in [f"Evaluator {number} ended with exit code 3" for number in (0, 1)]
     else:
         with pytest.raises(RunStopped) as here:
-            play(evaluations.card, policy_tensors(agent)[0], [1, 2], max_steps=100)
+            play_policy(evaluations.card, policy_tensors(agent)[0], [1, 2], max_steps=100)
         assert said == str(here.value)
         assert "Traceback" in str(caught.value.__cause__)
 
 
-def test_nothing_is_left_of_closed_evaluators() -> None:
+def test_closed_evaluators_leave_no_process() -> None:
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     config = config_of(TASK, 2, environment={"kwargs": {"trouble": "stuck"}})
@@ -184,7 +186,7 @@ def test_nothing_is_left_of_closed_evaluators() -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_who_never_evaluates_starts_no_process() -> None:
+def test_background_evaluation_unused_starts_no_process() -> None:
     config = config_of(TASK)
     with background(config, agents(config)) as evaluations:
         assert evaluations.links == []
@@ -210,7 +212,7 @@ def test_evaluators_end_with_a_killed_parent() -> None:
     assert end_with(parent)
 
 
-def test_only_a_gpu_has_evaluations_in_the_background() -> None:
+def test_make_evaluations_uses_background_only_on_gpu() -> None:
     assert evaluations.in_background(torch.device("cuda", 0))
     assert not evaluations.in_background(torch.device("cpu"))
     config = config_of(TASK)
@@ -228,19 +230,19 @@ def test_only_a_gpu_has_evaluations_in_the_background() -> None:
         (16, 0, 1, 1),
     ],
 )
-def test_evaluators_take_the_cores_that_are_left(
+def test_make_evaluations_uses_free_cores(
     cores: int, workers: int, seeds: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluations, "usable_cores", lambda: cores)
     monkeypatch.setattr(evaluations, "in_background", lambda device: True)
     config = config_of(TASK, seeds)
     made = make_evaluations(agents(config), config, task_of(config), workers)
-    assert isinstance(made, Background)
+    assert isinstance(made, BackgroundEvaluation)
     assert made.processes == expected
     made.close()
 
 
-def test_a_task_that_only_this_process_has_is_evaluated_here(
+def test_make_evaluations_of_local_task_uses_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(evaluations, "in_background", lambda device: True)

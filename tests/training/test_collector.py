@@ -1,4 +1,4 @@
-"""What is stored equals what happened: no row crosses an episode, whoever resets and when."""
+"""The collector stores what happened; no transition crosses the end of an episode."""
 
 import copy
 from dataclasses import dataclass, field
@@ -18,7 +18,8 @@ from td3.environments.in_process import InProcess
 from td3.environments.replayable import ReplayableEnvironment
 from td3.errors import RunStopped
 from td3.seeding import Stream, Streams
-from td3.training.collector import NOISE_AHEAD, Collector, Ended
+from td3.training.collector import Collector, Ended
+from td3.training.exploration import NOISE_AHEAD, GaussianExploration
 
 SCRIPT = "3t 2l 1t 4b 1l 2t 5l 1b 3l"
 """Lengths of the episodes, each ended by t: terminated, l: the time limit, b: both at once."""
@@ -189,11 +190,11 @@ every_mode = pytest.mark.parametrize("mode", MODES, ids=["own", "next", "same", 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("agents", [1, 2])
 @pytest.mark.parametrize("reward_scale", [1.0, 0.25])
-def test_the_ring_holds_what_happened(
+def test_replay_buffer_contains_what_happened(
     mode: AutoresetMode | None, count: int, agents: int, reward_scale: float
 ) -> None:
     environments = make(mode, count, agents)
-    collector = Collector(environments, agents, [], 0.0, reward_scale)
+    collector = Collector(environments, agents, reward_scale=reward_scale)
     oracles = [Oracle(int(stream.integers(2**31)) % MARKS) for stream in streams(count, agents)]
     ring = ReplayBuffer(1000, seed=range(agents))
     expected: list[list[list[float]]] = [[] for _ in range(agents)]
@@ -221,9 +222,11 @@ def test_the_ring_holds_what_happened(
 
 
 @every_mode
-def test_no_row_crosses_an_episode_and_done_means_terminated(mode: AutoresetMode | None) -> None:
+def test_transitions_never_cross_episodes_and_done_means_terminated(
+    mode: AutoresetMode | None,
+) -> None:
     environments = make(mode, count=3, agents=1)
-    collector = Collector(environments, 1, [], 0.0)
+    collector = Collector(environments, 1)
     ends = []
     for time in range(1, 80):
         transitions, ended = collector.step(np.zeros((3, 1), dtype=np.float32), time)
@@ -238,10 +241,10 @@ def test_no_row_crosses_an_episode_and_done_means_terminated(mode: AutoresetMode
     environments.close()
 
 
-def test_an_environment_that_reuses_its_array_is_stored_rightly() -> None:
+def test_environment_that_reuses_its_array_is_stored_correctly() -> None:
     config = EnvironmentConfig("CollectBuffered-v0")
     environments = InProcess(config, streams(2, 1), remake_every=NEVER)
-    collector = Collector(environments, 1, [], 0.0)
+    collector = Collector(environments, 1)
     for time in range(1, 40):
         transitions, _ = collector.step(np.zeros((2, 1), dtype=np.float32), time)
         assert transitions is not None
@@ -250,11 +253,11 @@ def test_an_environment_that_reuses_its_array_is_stored_rightly() -> None:
     environments.close()
 
 
-def test_a_vector_made_by_gymnasium_brings_the_same() -> None:
+def test_gymnasium_vector_gives_the_same_transitions() -> None:
     config = EnvironmentConfig(TASK, vectorization="sync")
     ours, theirs = make(None, 3, 1), GymVector.make(config, streams(3, 1))
     actions = np.zeros((3, 1), dtype=np.float32)
-    own, gymnasium = Collector(ours, 1, [], 0.0), Collector(theirs, 1, [], 0.0)
+    own, gymnasium = Collector(ours, 1), Collector(theirs, 1)
     stored: list[list[NDArray[np.float32]]] = [[], []]
     for time in range(1, 60):
         for rows, collector in zip(stored, (own, gymnasium), strict=True):
@@ -272,7 +275,7 @@ def test_a_vector_made_by_gymnasium_brings_the_same() -> None:
 @every_mode
 @pytest.mark.parametrize("bad_at", range(1, 8), ids=lambda step: f"step {step}")
 @pytest.mark.parametrize("name", ["observation", "reward"])
-def test_nan_stops_the_run_naming_task_environment_step_and_field(
+def test_nan_stops_the_run_with_task_environment_step_and_field(
     mode: AutoresetMode | None, bad_at: int, name: str
 ) -> None:
     """The second environment's step number `bad_at`, be it an episode's last or not, is bad."""
@@ -282,7 +285,7 @@ def test_nan_stops_the_run_naming_task_environment_step_and_field(
         oracle.step(0.0, mode)
         due += 1
     environments = make(mode, 2, 1, bad=name, bad_mark=mark, bad_at=bad_at)
-    collector = Collector(environments, 1, [], 0.0)
+    collector = Collector(environments, 1)
     actions = np.zeros((2, 1), dtype=np.float32)
     for time in range(1, due):
         collector.step(actions, time)
@@ -293,10 +296,10 @@ def test_nan_stops_the_run_naming_task_environment_step_and_field(
     environments.close()
 
 
-def test_random_actions_are_uniform_over_the_range_and_each_agents_own() -> None:
+def test_random_actions_are_uniform_and_independent_per_agent() -> None:
     environments = make(None, count=3, agents=2)
     explore = [Streams.from_seed(seed).explore for seed in (4, 7)]
-    collector = Collector(environments, 2, explore, 0.1)
+    collector = Collector(environments, 2, GaussianExploration(explore, 3, 1, 0.1))
     actions = np.stack([collector.random_actions() for _ in range(2000)])
     assert actions.shape == (2000, 6, 1)
     assert actions.dtype == np.float32
@@ -305,16 +308,17 @@ def test_random_actions_are_uniform_over_the_range_and_each_agents_own() -> None
     expected = actions.size / 10
     assert ((counts - expected) ** 2 / expected).sum() < 21.67  # chi-square, 9 degrees, 1 %
 
-    alone = Collector(make(None, 3, 1), 1, [Streams.from_seed(7).explore], 0.1)
+    alone = GaussianExploration([Streams.from_seed(7).explore], 3, 1, 0.1)
     np.testing.assert_array_equal(actions[0, 3:], alone.random_actions())
     assert len(np.unique(actions[0])) == 6
 
 
-def test_exploration_adds_gaussian_noise_and_stays_in_range() -> None:
+def test_exploration_noise_is_gaussian_and_clipped() -> None:
     environments = make(None, count=3, agents=1)
-    collector = Collector(environments, 1, [Streams.from_seed(0).explore], 0.2)
+    exploration = GaussianExploration([Streams.from_seed(0).explore], 3, 1, 0.2)
+    collector = Collector(environments, 1, exploration)
     chosen = np.array([[0.0], [1.0], [-1.0]], dtype=np.float32)
-    noisy = np.stack([collector.explore_around(chosen) for _ in range(4000)])[..., 0]
+    noisy = np.stack([collector.add_noise(chosen) for _ in range(4000)])[..., 0]
     assert noisy.dtype == np.float32
     middle, top, bottom = noisy.T
     assert middle.mean() == pytest.approx(0, abs=0.015)
@@ -323,19 +327,19 @@ def test_exploration_adds_gaussian_noise_and_stays_in_range() -> None:
     assert (top == 1.0).mean() == pytest.approx(0.5, abs=0.05)
     assert bottom.min() == -1.0
     assert len(np.unique(middle)) > 3900
-    assert len(np.unique(collector.explore_around(0 * chosen))) == 3  # each with noise of its own
+    assert len(np.unique(collector.add_noise(0 * chosen))) == 3  # each with noise of its own
 
 
-def test_noise_drawn_ahead_is_what_each_step_would_have_drawn() -> None:
-    collector = Collector(
-        make(None, count=2, agents=2), 2, [Streams.from_seed(s).explore for s in (3, 4)], [0.1, 0.2]
-    )
+def test_noise_drawn_ahead_equals_noise_drawn_per_step() -> None:
+    explore = [Streams.from_seed(s).explore for s in (3, 4)]
+    exploration = GaussianExploration(explore, 2, 1, [0.1, 0.2])
+    collector = Collector(make(None, count=2, agents=2), 2, exploration)
     alone = [Streams.from_seed(s).explore for s in (3, 4)]
     nothing = np.zeros((4, 1), dtype=np.float32)
     for _ in range(2 * NOISE_AHEAD + 5):
         drawn = [0.1 * alone[0].standard_normal((2, 1)), 0.2 * alone[1].standard_normal((2, 1))]
         wanted = np.clip(np.concatenate(drawn), -1, 1).astype(np.float32)
-        np.testing.assert_array_equal(collector.explore_around(nothing), wanted)
+        np.testing.assert_array_equal(collector.add_noise(nothing), wanted)
 
 
 def slot(kind: str = "Scripted", seed: int = 0, remake_every: int = NEVER) -> ReplayableEnvironment:
@@ -348,7 +352,7 @@ def action_at(time: int) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 7, 20, 41])
-def test_a_slot_comes_back_to_the_middle_of_an_episode(steps: int) -> None:
+def test_slot_restored_in_the_middle_of_an_episode_continues(steps: int) -> None:
     original = slot()
     for time in range(1, steps + 1):
         original.step(action_at(time), time)
@@ -368,7 +372,7 @@ def test_a_slot_comes_back_to_the_middle_of_an_episode(steps: int) -> None:
         np.testing.assert_array_equal(array, other.snapshot()[key])
 
 
-def test_an_environment_that_does_not_repeat_itself_is_reported() -> None:
+def test_slot_restore_of_unrepeatable_environment_fails() -> None:
     original = slot("Unrepeatable")
     for time in range(1, 4):
         original.step(action_at(time), time)
@@ -377,11 +381,11 @@ def test_an_environment_that_does_not_repeat_itself_is_reported() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Scripted", "Unrepeatable"])
-def test_a_collector_says_which_environments_strayed(kind: str) -> None:
+def test_collector_restore_names_environments_that_differ(kind: str) -> None:
     def collector() -> Collector:
         config = EnvironmentConfig(f"Collect{kind}-v0")
         environments = InProcess(config, streams(3, 1), remake_every=NEVER)
-        return Collector(environments, 1, [], 0.0)
+        return Collector(environments, 1)
 
     original, other = collector(), collector()
     actions = np.full((3, 1), 0.5, dtype=np.float32)
@@ -427,13 +431,13 @@ def remade_at(script: str, remake_every: int, steps: int) -> list[int]:
         ("100l", 10, []),
     ],
 )
-def test_the_object_is_remade_at_the_first_episode_end_from_each_multiple_on(
+def test_slot_remakes_its_object_at_first_episode_end_after_each_multiple(
     script: str, remake_every: int, expected: list[int]
 ) -> None:
     assert remade_at(script, remake_every, steps=60) == expected
 
 
-def test_every_new_object_has_a_seed_of_its_own() -> None:
+def test_every_new_object_has_its_own_seed() -> None:
     made.clear()
     config = EnvironmentConfig(TASK, kwargs={"script": "2l"})
     environments = InProcess(config, streams(2, 2), remake_every=10)
@@ -445,7 +449,7 @@ def test_every_new_object_has_a_seed_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("steps", [9, 10, 12, 13, 27])
-def test_a_remade_slot_comes_back_too(steps: int) -> None:
+def test_slot_restored_after_remake_continues(steps: int) -> None:
     original, other = slot(remake_every=10), slot(seed=3, remake_every=10)
     for time in range(1, steps + 1):
         original.step(action_at(time), time)

@@ -99,7 +99,7 @@ def bench_peers(
     environment = Environment(config.environment)
     task = environment.task
     environment.close()
-    check_memory(config, task.state_dim, task.action_dim)
+    check_memory(config, task)
     results = {name: LibraryResult(library.uses) for name, library in libraries.items()}
     with ExitStack() as stack:
         started: list[tuple[str, int, LibraryProcess]] = []

@@ -7,13 +7,13 @@ import torch
 
 from td3.bench.throughput import train_for, warm_up
 from td3.config import Config
-from td3.training.loop import Training
+from td3.launch.assembly import assemble
 
 
 class OwnTrainer:
     def __init__(self, config: Config) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="td3-bench-")
-        self.training = Training(config, Path(self.folder.name))
+        self.training = assemble(config, Path(self.folder.name))
         warm_up(self.training)
 
     def train(self, seconds: float) -> tuple[int, float]:

@@ -16,8 +16,8 @@ import torch
 from td3.config import Config
 from td3.errors import UserError
 from td3.execution import compute_on
-from td3.launch.start import pick_device
-from td3.run import folder as runs
+from td3.launch.setup import choose_device
+from td3.run import versions as software
 
 Work = Callable[[int], None]
 """Does something the given number of times."""
@@ -120,7 +120,7 @@ def synchronize(device: torch.device) -> None:
 
 def prepare_device(config: Config) -> torch.device:
     """Resolve `auto` and set the number of threads."""
-    return compute_on(str(pick_device(config.device)), config.threads)
+    return compute_on(str(choose_device(config.device)), config.threads)
 
 
 def describe_settings(config: Config, device: torch.device, rounds: Rounds) -> dict[str, Any]:
@@ -144,9 +144,9 @@ def describe_circumstances() -> dict[str, Any]:
     """Return machine, versions, commit, load and time. Call it before the measurement adds load."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
-        "machine": runs.machine() | {"gpu": gpu},
-        "versions": runs.versions(),
-        "commit": runs.commit(),
+        "machine": software.describe_machine() | {"gpu": gpu},
+        "versions": software.versions(),
+        "commit": software.commit(),
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }

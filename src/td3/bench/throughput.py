@@ -16,7 +16,8 @@ from td3.bench.measure import Benchmark, Figure, Rounds
 from td3.config import Config
 from td3.config.checks import check
 from td3.errors import UserError
-from td3.launch.start import refuse_early
+from td3.launch.assembly import assemble
+from td3.launch.setup import read_task
 from td3.training.loop import Training
 
 RANDOM_STEPS = 100  # enough for a first batch
@@ -34,11 +35,11 @@ def bench_throughput(config: Config, rounds: Rounds) -> Benchmark:
     config = check(dataclasses.replace(config, loop=loop))
     circumstances = measure.describe_circumstances()
     device = measure.prepare_device(config)
-    refuse_early(config)
+    read_task(config)
     speeds: list[float] = []
     shares: dict[str, list[float]] = {part: [] for part in (*PARTS, "other")}
     with tempfile.TemporaryDirectory(prefix="td3-bench-") as folder:
-        training = Training(dataclasses.replace(config, device=str(device)), Path(folder))
+        training = assemble(dataclasses.replace(config, device=str(device)), Path(folder))
         try:
             warm_up(training)
             for _ in range(rounds.count):
@@ -101,9 +102,9 @@ def train_for(training: Training, seconds: float, device: torch.device) -> tuple
 def time_parts(training: Training, device: torch.device) -> Iterator[dict[str, float]]:
     """Time the parts of the loop; yield the seconds of each, which grow while training runs."""
     seconds = dict.fromkeys(PARTS, 0.0)
-    learn = "learn" if training.config.loop.update == "step" else "learn_alone"
+    learn = "learn" if training.config.loop.update == "step" else "learn_member"
     timed = [
-        ("acting", training.learner, "expect"),
+        ("acting", training.learner, "prefetch_actions"),
         ("acting", training.learner, "act"),
         ("simulator", training.environments, "receive"),
         ("replay_add", training.learner, "store"),

@@ -14,7 +14,7 @@ from td3.config.checks import check
 from td3.errors import UserError
 from td3.execution import make_learner
 from td3.execution.flop import update_flop
-from td3.run.memory import check_memory
+from td3.run.memory import check_memory, example_task
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -86,7 +86,7 @@ def prepare_update(config: Config, state_dim: int, action_dim: int) -> PreparedU
 
 def make_full_replay(config: Config, state_dim: int, action_dim: int) -> ReplayBuffer:
     """Fill a replay buffer with random transitions: 1 in 100 terminal, actions in range."""
-    place = check_memory(config, state_dim, action_dim)
+    place = check_memory(config, example_task(state_dim, action_dim))
     replay = ReplayBuffer(config.loop.replay_size, seed=config.agent_seeds, device=place)
     replay.allocate(state_dim, action_dim)
     assert replay.rows is not None

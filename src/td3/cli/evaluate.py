@@ -5,7 +5,7 @@ import functools
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -31,6 +31,8 @@ class Arguments:
     """Episodes per agent."""
     agent: int | None = None
     """Number of the agent; default: all."""
+    which: Literal["best", "last"] = "best"
+    """Policy with the best evaluation, or the last one."""
     seed: int = 1_000_000
     """Seed of the test episodes, distinct from those that selected the best policy."""
     environment: str = ""
@@ -49,13 +51,13 @@ def run(arguments: Arguments) -> int:
         )
     import torch
 
-    from td3.policy.policy import policies_of
+    from td3.policy.load import policies_of
     from td3.policy.pretrained import run_or_pretrained
     from td3.report.policy_scores import summarize
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
     torch.set_num_threads(1)  # batches of one observation gain nothing from more threads
-    policies = policies_of(source, arguments.agent)
+    policies = policies_of(source, arguments.agent, arguments.which)
     command = f"td3 evaluate {shlex.quote(str(source))} --environment {{task}}"
     tasks = [policy.task_to_play(arguments.environment, command).id for policy in policies]
     rows = play(policies, tasks, arguments)

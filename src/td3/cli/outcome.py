@@ -59,7 +59,7 @@ def program() -> str:
 
 def draw_and_film(folder: Path) -> None:
     """Write the learning curve and a video of the best policy."""
-    from td3.policy.policy import load_policy
+    from td3.policy.load import load_policy
     from td3.policy.video import film
     from td3.report.plots import plot
     from td3.report.summary import read_run

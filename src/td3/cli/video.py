@@ -4,7 +4,7 @@ import dataclasses
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -32,6 +32,8 @@ class Arguments:
     """Files to write, without suffix; default: videos/ in the run, or the task's name."""
     agent: int | None = None
     """Number of the agent; default: the best one."""
+    which: Literal["best", "last"] = "best"
+    """Policy with the best evaluation, or the last one."""
     episodes: int = 1
     """Episodes to record, one after the other."""
     seconds: float = 30.0
@@ -54,12 +56,12 @@ def run(arguments: Arguments) -> int:
         raise UserError(f"--out {arguments.out} is not a file name.")
     from rich.console import Console
 
-    from td3.policy.policy import load_policy
+    from td3.policy.load import load_policy
     from td3.policy.pretrained import run_or_pretrained
     from td3.policy.video import film
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
-    policy = load_policy(source, arguments.agent)
+    policy = load_policy(source, arguments.agent, which=arguments.which)
     command = f"td3 video {shlex.quote(str(source))} --environment {{task}}"
     policy.task_to_play(arguments.environment, command)
     videos = (source if source.is_dir() else source.parent) / "videos"

@@ -17,13 +17,20 @@ from td3.doctor.check import Check, check_from_error, plural
 from td3.environments.simulators import prepare_rendering
 from td3.environments.task import Task
 from td3.errors import UserError, first_line
-from td3.layout import Layout, has_images
+from td3.layout import has_images
 from td3.machine import usable_cores
-from td3.run import folder as runs
-from td3.run.memory import available_bytes, check_memory, disk_bytes, gigabytes, ring_bytes
+from td3.run import versions as software
+from td3.run.memory import (
+    available_bytes,
+    check_memory,
+    disk_bytes,
+    example_task,
+    gigabytes,
+    replay_bytes,
+)
 
 DEVELOPMENT = {"test", "dev", "docs", "peers"}  # extras that users do not need
-HALF_CHEETAH: tuple[int, int, Layout | None] = (17, 6, None)  # sizes to assume without a task
+HALF_CHEETAH = example_task(17, 6)  # sizes to assume without a task
 PENDULUM = EnvironmentConfig("Pendulum-v1")
 RENDER_SECONDS = 120
 
@@ -43,39 +50,37 @@ def check_machine(
     task: Task | None = None, rendered: EnvironmentConfig | None = PENDULUM
 ) -> list[Check]:
     """All checks of the machine, with memory for this task and rendering of this environment."""
-    sizes = (task.state_dim, task.action_dim, task.layout) if task else HALF_CHEETAH
-    found = runs.versions().items()
+    found = software.versions().items()
     versions = ", ".join(f"{name} {version}" for name, version in found if name != "commit")
-    processor = f"{runs.processor()} ({torch.backends.cpu.get_cpu_capability()})"
+    processor = f"{software.processor()} ({torch.backends.cpu.get_cpu_capability()})"
     load = f"{plural(usable_cores(), 'usable core')}, load {os.getloadavg()[0]:.1f}"
     return [
         Check("versions", "ok", versions),
         Check("processor", "ok", f"{processor}, {load}"),
-        *check_storage(Path("runs") if Path("runs").is_dir() else Path(), *sizes),
+        *check_storage(Path("runs") if Path("runs").is_dir() else Path(), task or HALF_CHEETAH),
         check_gpu(),
         check_rendering(rendered),
         check_extras(),
     ]
 
 
-def check_storage(
-    folder: Path, state_dim: int, action_dim: int, layout: Layout | None
-) -> list[Check]:
+def check_storage(folder: Path, task: Task) -> list[Check]:
     """Memory and disk for the replay buffer of the usual recipe; checkpoints contain it."""
-    config = load_recipe("pixels" if layout and has_images(layout) else "paper")
-    sizes = (config, state_dim, action_dim, layout)
+    config = load_recipe("pixels" if has_images(task.layout) else "paper")
     place, free = "cpu", available_bytes()
     try:
-        place = check_memory(*sizes)
+        place = check_memory(config, task)
         buffer = f"a replay buffer of {config.loop.replay_size:,} transitions takes"
-        message = f"{buffer} {size(ring_bytes(*sizes))} per seed{', on disk' * (place == 'disk')}"
+        message = (
+            f"{buffer} {size(replay_bytes(config, task))} per seed{', on disk' * (place == 'disk')}"
+        )
         memory = Check("memory", "ok", f"{size(free)} free; {message}" if free else message)
     except UserError as error:
         memory = check_from_error("memory", error)
     if not os.access(folder, os.W_OK):
         advice = "Change to a folder of your own, or choose one with --run."
         return [memory, Check("disk", "error", f"{folder.resolve()} is not writable", advice)]
-    needed, room = disk_bytes(*sizes, place), shutil.disk_usage(folder).free
+    needed, room = disk_bytes(config, task, place), shutil.disk_usage(folder).free
     message = f"{size(room)} free; a run takes up to {size(needed)} per seed"
     if room >= needed:
         return [memory, Check("disk", "ok", message)]
@@ -171,8 +176,8 @@ def size(count: int) -> str:
 
 def machine_facts() -> dict[str, Any]:
     """The machine as plain values, for JSON."""
-    return runs.machine() | {
-        "versions": runs.versions(),
+    return software.describe_machine() | {
+        "versions": software.versions(),
         "usable_cores": usable_cores(),
         "memory_free_bytes": available_bytes(),
         "gpus": [torch.cuda.get_device_name(card) for card in range(torch.cuda.device_count())],

@@ -17,7 +17,7 @@ from td3.config import Config, describe_settings
 from td3.signals import STOPPING
 from td3.text import count, duration
 
-if TYPE_CHECKING:  # at run time it would load torch before anything is displayed
+if TYPE_CHECKING:  # at run time it would load torch before anything is open_display
     from td3.training.metrics import Record
 
 RANKED = 8  # settings of a grid to show while it trains
@@ -118,7 +118,7 @@ class Display:
                 self.print(f"Run folder: {record['message']}")
                 if not self.redraws:
                     self.print(self.title)
-            case "environments":
+            case "environments" | "plan":
                 self.print(f"{record['message']}.")
             case "remark":
                 self.print(f"! {record['message']}")

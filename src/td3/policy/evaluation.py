@@ -1,4 +1,4 @@
-"""Deterministic episodes on seeds of their own."""
+"""Evaluation: noise-free episodes with fixed seeds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ Act = Callable[[Observation], NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Of each episode; a return is NaN where the policy gave no finite action."""
+    """Return and length of each episode; the return is NaN if an action was not finite."""
 
     returns: NDArray[np.float64]
     lengths: NDArray[np.int64]
 
 
 def episode_seeds(seed: int, episodes: int) -> list[int]:
-    """The seeds of an agent's evaluation episodes: fixed, and apart from those it trains on."""
+    """The seeds of an agent's evaluation episodes; independent of the seeds for training."""
     if seed < 0:
         raise UserError(f"A seed must be 0 or more, not {seed}.")
     if episodes < 1:
@@ -39,10 +39,19 @@ def evaluate(
     max_steps: int = EvaluationConfig.max_steps,
     tick: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """Play one noise-free episode per seed, one after the other; `tick` is called after each.
+    """Play one noise-free episode per seed, one after the other.
 
-    The simulator is made for this evaluation, so that the result depends on nothing that happened
-    before.
+    A new simulator is made, so that the result does not depend on earlier episodes.
+
+    Args:
+        act: Maps a flat state to an action within [-1, 1].
+        config: The task.
+        seeds: One seed for each episode.
+        max_steps: Longest episode.
+        tick: Called after each episode.
+
+    Returns:
+        Returns and lengths of the episodes.
     """
     environment = Environment(config)
     returns, lengths = np.zeros(len(seeds)), np.zeros(len(seeds), dtype=np.int64)

@@ -1,1 +1,1 @@
-"""What is on disk: the run folder, durable files, checkpoints, and whether they fit."""
+"""The run folder on disk: settings, lock, checkpoints, versions, and whether they fit."""

@@ -1,11 +1,11 @@
-"""Checkpoints: complete or absent, checked, and only as large as what is new.
+"""Checkpoints: complete or absent, protected by checksums, and incremental.
 
-    checkpoints/000010000/state.safetensors    networks, targets, moments, environments' lives
-    checkpoints/000010000/manifest.json        counters, streams, checksums of all it needs
-    replay/000010000.rows                      what was added to the rings since the one before
+    checkpoints/000010000/state.safetensors    networks, targets, moments, environments
+    checkpoints/000010000/manifest.json        counters, random streams, checksums
+    replay/000010000.rows                      transitions added since the checkpoint before
 
-A transition is written once. A checkpoint lists the replay segments that still hold some of its
-ring; a segment that no kept checkpoint lists is removed.
+Each transition is written once. A checkpoint lists the replay files ("segments") that contain
+transitions of its replay buffer. A segment that no kept checkpoint lists is removed.
 """
 
 import json
@@ -45,24 +45,24 @@ KEPT = 2
 CHECKPOINT_NAME = re.compile("[0-9]{9}|[1-9][0-9]{9,}")  # as f"{step:09d}" writes it
 SEGMENT_NAME = re.compile(rf"({CHECKPOINT_NAME.pattern})\.rows")
 STATE, MANIFEST = "state.safetensors", "manifest.json"
-FILES = (MANIFEST, STATE)  # removed in this order: without a manifest the rest is no checkpoint
+FILES = (MANIFEST, STATE)  # removed in this order: a folder without a manifest is not a checkpoint
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was read and found whole."""
+    """A checkpoint that was read and is complete."""
 
     step: int
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
-    """Everything that is not a tensor: counters, streams, where metrics.jsonl ended."""
+    """Everything that is not a tensor: counters, streams, length of metrics.jsonl."""
     segments: list[dict[str, Any]]
     rejected: list[str]
-    """Why newer checkpoints were passed over, one sentence each."""
+    """Why newer checkpoints were not used, one sentence each."""
 
 
 class Invalid(Exception):
-    """A checkpoint that must not be used; the message says what is wrong with it."""
+    """A checkpoint that must not be used; the message tells what is wrong with it."""
 
 
 def save_checkpoint(
@@ -73,11 +73,11 @@ def save_checkpoint(
     replay: Replay,
     segments: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Write a checkpoint; returns the replay segments it uses, to pass in next time."""
+    """Write a checkpoint; returns its replay segments, which the next call needs."""
     folder = run / "checkpoints" / f"{step:09d}"
     make_folder(folder.parent)
     fresh = new_segment(run, step, replay, segments)
-    segments = [*(s for s in segments if still_needed(s, replay)), *fresh]
+    segments = [*(s for s in segments if is_needed(s, replay)), *fresh]
     with new_folder(folder, FILES) as beside:
         blob = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
         size, checksum = write_durably(beside / STATE, [blob])
@@ -88,20 +88,21 @@ def save_checkpoint(
             "segments": segments,
             "facts": dict(facts),
         }
-        write_durably(beside / MANIFEST, [sealed(body)])
+        write_durably(beside / MANIFEST, [seal(body)])
     prune(run)
     return segments
 
 
-def sealed(body: Mapping[str, Any]) -> bytes:
-    """JSON with a checksum of itself in the last line."""
+def seal(body: Mapping[str, Any]) -> bytes:
+    """JSON, followed by a line with its checksum."""
     text = json.dumps(body, indent=1).encode()
     return text + b"\n" + digest(text).encode() + b"\n"
 
 
-def unsealed(data: bytes) -> dict[str, Any]:
-    text, _, seal = data.rstrip(b"\n").rpartition(b"\n")
-    if data != text + b"\n" + seal + b"\n" or digest(text).encode() != seal:
+def unseal(data: bytes) -> dict[str, Any]:
+    """The content of a manifest. Raises Invalid if the checksum or the format is wrong."""
+    text, _, checksum = data.rstrip(b"\n").rpartition(b"\n")
+    if data != text + b"\n" + checksum + b"\n" or digest(text).encode() != checksum:
         raise Invalid(f"{MANIFEST} fails its checksum")
     body = json.loads(text)
     if body.get("format") != FORMAT:
@@ -112,7 +113,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
 def new_segment(
     run: Path, step: int, replay: Replay, segments: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Write the transitions added since the last segment, if there are any."""
+    """Write the transitions added since the last segment; returns [] if there are none."""
     if replay.rows is None:
         return []
     spans = {}
@@ -154,7 +155,7 @@ def new_segment(
 
 
 def entries(ring: Tensor, start: int, stop: int) -> list[memoryview]:
-    """The bytes of entries start…stop of one agent's ring, in the order they were written."""
+    """The bytes of entries start…stop of one agent's ring buffer, oldest first."""
     places = len(ring)
     first, last = start % places, (stop - 1) % places + 1
     if start == stop or ring.shape[1] == 0:
@@ -163,7 +164,8 @@ def entries(ring: Tensor, start: int, stop: int) -> list[memoryview]:
     return [ring[a:b].cpu().numpy().data.cast("B") for a, b in pieces]
 
 
-def still_needed(segment: Mapping[str, Any], replay: Replay) -> bool:
+def is_needed(segment: Mapping[str, Any], replay: Replay) -> bool:
+    """Whether a segment contains transitions that were not overwritten yet."""
     return any(
         (np.array(segment["tables"][table]["stop"]) > written - ring.shape[1]).any()
         for table, (ring, written) in replay.tables.items()
@@ -171,7 +173,7 @@ def still_needed(segment: Mapping[str, Any], replay: Replay) -> bool:
 
 
 def prune(run: Path) -> None:
-    """Keep the newest checkpoints and the segments that they use."""
+    """Remove all but the newest checkpoints and the segments that they use."""
     folders = by_step(run)
     for folder in folders[KEPT:]:
         remove_folder(folder, FILES)
@@ -188,7 +190,7 @@ def prune(run: Path) -> None:
 
 
 def by_step(run: Path) -> list[Path]:
-    """The checkpoints, newest first."""
+    """The folders of the checkpoints, newest first."""
     folders = [
         folder
         for folder in own_folders(run)
@@ -198,7 +200,7 @@ def by_step(run: Path) -> list[Path]:
 
 
 def own_folders(run: Path) -> list[Path]:
-    """The folders in checkpoints/ named as `save_checkpoint` names them, whole or half-written."""
+    """The folders that `save_checkpoint` wrote, complete or not."""
     return [
         folder
         for folder in (run / "checkpoints").glob("*")
@@ -209,7 +211,7 @@ def own_folders(run: Path) -> list[Path]:
 
 
 def check_entries(run: Path) -> None:
-    """Refuse links under the names that this module writes to, before anything is written."""
+    """Refuse links at the names that this module writes to, before anything is written."""
     for folder, names in (("checkpoints", CHECKPOINT_NAME), ("replay", SEGMENT_NAME)):
         check_folder(run / folder)
         for path in (run / folder).glob("*"):
@@ -222,7 +224,7 @@ def check_entries(run: Path) -> None:
 
 
 def forget_after(run: Path, step: int) -> None:
-    """Remove damaged and half-written checkpoints, so that they do not count as kept ones."""
+    """Remove damaged and incomplete checkpoints, so that `prune` does not keep them."""
     for folder in own_folders(run):
         if folder.name.startswith(TEMPORARY) or int(folder.name) > step:
             remove_folder(folder, FILES)
@@ -230,7 +232,7 @@ def forget_after(run: Path, step: int) -> None:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     try:
-        return unsealed(regular_bytes(folder / MANIFEST))
+        return unseal(regular_bytes(folder / MANIFEST))
     except OSError as error:
         raise Invalid(f"{MANIFEST} cannot be read ({error.strerror})") from error
     except ValueError as error:
@@ -238,14 +240,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def regular_bytes(path: Path) -> bytes:
-    """A file's content. Reading a FIFO would wait until somebody writes to it."""
+    """The content of a regular file. Reading a FIFO would wait for a writer."""
     if path.exists() and not path.is_file():
         raise Invalid(f"{path.name} is not a regular file")
     return path.read_bytes()
 
 
 def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
-    """A file's content, if it is the one that was written."""
+    """The content of a file with the expected size and checksum. Raises Invalid otherwise."""
     try:
         if path.stat().st_size != expected["bytes"]:
             raise Invalid(f"{path.name} has {path.stat().st_size} bytes, not {expected['bytes']}")
@@ -260,9 +262,9 @@ def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
 def newest_checkpoint(
     run: Path, replay: Replay, accept: Callable[[dict[str, Any]], object] = lambda facts: None
 ) -> Checkpoint | None:
-    """Read the newest valid checkpoint and fill `replay` from it; None where there is none yet.
+    """Read the newest valid checkpoint and fill `replay` from it; None if there is none yet.
 
-    `accept` sees its facts first, and may raise if `replay` is of another shape.
+    `accept` gets its facts first, and may raise if `replay` has another shape.
     """
     rejected: list[str] = []
     for folder in by_step(run):
@@ -282,26 +284,26 @@ def newest_checkpoint(
 
 
 def fill(replay: Replay, run: Path, segments: list[dict[str, Any]]) -> None:
-    """Put every segment's transitions back into the ring."""
+    """Put the transitions of all segments back into the replay buffer."""
     replay.clear()
     for segment in segments:
         if not SEGMENT_NAME.fullmatch(segment["file"]):
-            raise Invalid(f"{segment['file']!r} is no name of a replay segment")
+            raise Invalid(f"{segment['file']!r} is not the name of a replay segment")
         data = checked_bytes(run / "replay" / segment["file"], segment)
         if replay.rows is None:
             replay.allocate(*segment["dims"])
         assert replay.rows is not None
-        held = memoryview(data)
+        rest = memoryview(data)
         for table, (ring, written) in replay.tables.items():
             own = segment["tables"][table]
             for agent, (start, stop) in enumerate(zip(own["start"], own["stop"], strict=True)):
                 width = ring.shape[2]
                 size = (stop - start) * width * ring.dtype.itemsize
                 if size:
-                    part = torch.frombuffer(bytearray(held[:size]), dtype=ring.dtype)
+                    part = torch.frombuffer(bytearray(rest[:size]), dtype=ring.dtype)
                     places = torch.arange(start, stop) % ring.shape[1]
                     ring[agent, places.to(ring.device)] = part.view(-1, width).to(ring.device)
-                    held = held[size:]
+                    rest = rest[size:]
                 written[agent] = stop
-        if held:
-            raise Invalid(f"{segment['file']} holds more than its tables")
+        if rest:
+            raise Invalid(f"{segment['file']} is longer than its tables")

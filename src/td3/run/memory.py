@@ -1,8 +1,10 @@
-"""Whether the replay rings fit, said before training starts."""
+"""Check before training that networks, replay buffers and checkpoints fit into memory and disk."""
 
 import itertools
 import shutil
 from pathlib import Path
+
+import numpy as np
 
 from td3.algorithm.images.frame_storage import (
     observation_bytes,
@@ -12,43 +14,49 @@ from td3.algorithm.images.frame_storage import (
 )
 from td3.algorithm.replay import row_width
 from td3.config import Config
+from td3.environments.task import ActionBounds, Task
 from td3.errors import UserError
 from td3.layout import Layout, channels_first, has_images, layout_size, parts_of, unstack_layout
 
-IMAGES_FILE = "replay.images"  # a ring that does not fit into memory
-SHARE = 0.9  # of what is free; the rest is for the simulators and the networks
+IMAGES_FILE = "replay.images"  # images of a replay buffer that does not fit into memory
+SHARE = 0.9  # of the free memory; the rest is for simulators and networks
 
 
-def by_observation(config: Config, layout: Layout | None) -> bool:
-    """Whether the ring stores observations, not transitions: images, stacks, n-step returns."""
-    if layout is None:
-        return False
-    return has_images(layout) or "stack" in layout or config.agent.n_step > 1
+def example_task(state_dim: int, action_dim: int, layout: Layout | None = None) -> Task:
+    """A task of these sizes, for callers without an environment."""
+    ones = np.ones(action_dim)
+    bounds = ActionBounds(-ones, ones, (action_dim,), "float32")
+    return Task("example", bounds, layout or {"box": [state_dim]})
 
 
-def ring_bytes(
-    config: Config, state_dim: int, action_dim: int, layout: Layout | None = None
-) -> int:
-    """Size of all agents' rings."""
+def stores_observations(config: Config, task: Task) -> bool:
+    """Whether the replay buffer stores observations: for images, stacks and n-step returns."""
+    return has_images(task.layout) or "stack" in task.layout or config.agent.n_step > 1
+
+
+def replay_bytes(config: Config, task: Task) -> int:
+    """Size of all agents' replay buffers."""
     size = config.loop.replay_size
-    if layout is None or not by_observation(config, layout):
-        return 4 * row_width(state_dim, action_dim) * size * config.agents
-    room = observation_capacity(size, overwrite_margin(layout, config.environment.count))
-    transitions = size * (4 * (action_dim + 2) + 16)
-    return config.agents * (room * observation_bytes(layout) + transitions)
+    if not stores_observations(config, task):
+        return 4 * row_width(task.state_dim, task.action_dim) * size * config.agents
+    observations = observation_capacity(
+        size, overwrite_margin(task.layout, config.environment.count)
+    )
+    transitions = size * (4 * (task.action_dim + 2) + 16)
+    return config.agents * (observations * observation_bytes(task.layout) + transitions)
 
 
-def image_bytes(config: Config, layout: Layout | None) -> int:
-    """What of the rings may lie on disk."""
-    if layout is None or not has_images(layout):
+def image_bytes(config: Config, task: Task) -> int:
+    """Size of the images in the replay buffers. Only these may be kept on disk."""
+    if not has_images(task.layout):
         return 0
-    margin = overwrite_margin(layout, config.environment.count)
-    room = observation_capacity(config.loop.replay_size, margin)
-    return config.agents * room * observation_widths(parts_of(unstack_layout(layout)[1]))[0]
+    margin = overwrite_margin(task.layout, config.environment.count)
+    width = observation_widths(parts_of(unstack_layout(task.layout)[1]))[0]
+    return config.agents * observation_capacity(config.loop.replay_size, margin) * width
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping: the machine's, or the container's if less."""
+    """Free memory without swapping, of the machine or of the container if that has less."""
     found = []
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
@@ -62,15 +70,13 @@ def available_bytes() -> int | None:
     return min(found) if found else None
 
 
-def network_bytes(
-    config: Config, state_dim: int, action_dim: int, layout: Layout | None = None
-) -> int:
-    """About what networks, their targets and moments, and a batch on its way through them take."""
-    own, activations, weights = config.agent, 0, 0
-    if layout and has_images(layout):
-        stack, single = unstack_layout(layout)
+def network_bytes(config: Config, task: Task) -> int:
+    """Estimate of the memory for networks, targets, moments and one batch in progress."""
+    own, activations, weights, inputs = config.agent, 0, 0, task.state_dim
+    if has_images(task.layout):
+        stack, single = unstack_layout(task.layout)
         images = [part for part in parts_of(single) if part.image]
-        activations = 2 * state_dim  # state and next state
+        activations = 2 * task.state_dim  # state and next state
         for part in images:
             _, height, width = channels_first(part.image or ())
             area = height * width // 4  # of each channel, after a stride of 2
@@ -78,73 +84,70 @@ def network_bytes(
             weights += own.channels[-1] * area * own.features
             weights += sum(9 * m * n for m, n in itertools.pairwise(own.channels))
         numbers = layout_size(single) - sum(part.size for part in images)
-        state_dim = len(images) * own.features + stack * numbers
-    widths = [state_dim + action_dim, *own.hidden_sizes, action_dim]
+        inputs = len(images) * own.features + stack * numbers
+    widths = [inputs + task.action_dim, *own.hidden_sizes, task.action_dim]
     weights += sum(m * n for m, n in itertools.pairwise(widths))
     # Three networks, each with target, gradient and two moments; a few passes over a batch.
     return 4 * config.agents * (3 * 5 * weights + own.batch_size * (10 * sum(widths) + activations))
 
 
-def check_memory(
-    config: Config, state_dim: int, action_dim: int, layout: Layout | None = None
-) -> str:
-    """Where the rings are held: the agents' own device, else cpu, else, if images, disk."""
+def check_memory(config: Config, task: Task) -> str:
+    """Choose where to keep the replay buffers: the agents' device, "cpu", or "disk" for images.
+
+    Raises UserError if networks or replay buffers do not fit.
+    """
     free = available_bytes()
     on_gpu = config.device.startswith("cuda")
     room = device_bytes(config.device) if on_gpu else free
-    networks = network_bytes(config, state_dim, action_dim, layout)
+    networks = network_bytes(config, task)
     if room is not None and networks > room:
         raise UserError(
             f"Networks and batches need about {gigabytes(networks)} but only {gigabytes(room)} of "
             f"{'GPU ' if on_gpu else ''}memory are free; use smaller agent.hidden_sizes, "
             "agent.batch_size, images or networks for them, or fewer agents."
         )
-    needed = ring_bytes(config, state_dim, action_dim, layout)
+    needed = replay_bytes(config, task)
     if on_gpu and room is not None and needed <= SHARE * room:
         return config.device
     if free is None or needed <= SHARE * free:
         return "cpu"
-    images = image_bytes(config, layout)
+    images = image_bytes(config, task)
     if images and needed - images <= SHARE * free:
         return "disk"
     fitting = int(SHARE * free / needed * config.loop.replay_size)
     smaller = f"--loop.replay-size {fitting} or " if fitting else ""
     raise UserError(
-        f"The replay ring needs {gigabytes(needed)} ({config.agents} × "
+        f"The replay buffer needs {gigabytes(needed)} ({config.agents} × "
         f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of memory "
         f"are free; use {smaller}fewer agents."
     )
 
 
-def disk_bytes(
-    config: Config, state_dim: int, action_dim: int, layout: Layout | None, place: str
-) -> int:
-    """What a run takes on disk in the end: its saved ring, and the ring itself if it lies there.
+def disk_bytes(config: Config, task: Task, place: str) -> int:
+    """The largest size of a run on disk: saved transitions, and images if `place` is "disk".
 
-    A ring is saved in pieces, one for each checkpoint. Some are there that hold little of it: the
-    oldest, that of the checkpoint before, and the newest while it is written.
+    Each checkpoint saves the new transitions in one file. Three more files than the replay buffer
+    needs may exist: the oldest, the one of the checkpoint before, and the one being written.
     """
     size, loop = config.loop.replay_size, config.loop
     saved = min(loop.steps, size + 3 * config.checkpoint.every)
-    row = ring_bytes(config, state_dim, action_dim, layout) / size
-    return int(saved * row) + (image_bytes(config, layout) if place == "disk" else 0)
+    row = replay_bytes(config, task) / size
+    return int(saved * row) + (image_bytes(config, task) if place == "disk" else 0)
 
 
-def check_disk(
-    config: Config, state_dim: int, action_dim: int, layout: Layout | None, folder: Path
-) -> None:
+def check_disk(config: Config, task: Task, place: str, folder: Path) -> None:
     """Refuse a run that will not fit on its disk."""
-    place = check_memory(config, state_dim, action_dim, layout)
-    needed = disk_bytes(config, state_dim, action_dim, layout, place)
-    there = [*folder.glob("replay/*"), *folder.glob(IMAGES_FILE)]
-    free = shutil.disk_usage(folder).free + sum(file.lstat().st_size for file in there)
+    needed = disk_bytes(config, task, place)
+    existing = [*folder.glob("replay/*"), *folder.glob(IMAGES_FILE)]
+    free = shutil.disk_usage(folder).free + sum(file.lstat().st_size for file in existing)
     if needed > free:
-        ring = "The replay ring and its copy in checkpoints need"
-        what = ring if place == "disk" else "Checkpoints, which keep the replay ring, will need"
-        fewer = ", use a smaller --loop.replay-size or fewer agents" if not there else ""
+        what = "Checkpoints, which contain the replay buffer, will need"
+        if place == "disk":
+            what = "The replay buffer and its copy in checkpoints need"
+        fewer = ", use a smaller --loop.replay-size or fewer agents" if not existing else ""
         raise UserError(
             f"{what} {gigabytes(needed)}, but the disk of {folder} has room for "
-            f"{gigabytes(free)}; make room{fewer}, or take another disk."
+            f"{gigabytes(free)}; make room{fewer}, or use another disk."
         )
 
 
@@ -155,19 +158,17 @@ def device_bytes(device: str) -> int:
     return int(torch.cuda.mem_get_info(device)[0])
 
 
-def in_words(
-    config: Config, state_dim: int, action_dim: int, place: str, layout: Layout | None = None
-) -> str:
-    """How much memory the rings take, and where."""
-    size = gigabytes(ring_bytes(config, state_dim, action_dim, layout))
-    rings = f"{config.agents} × {config.loop.replay_size:,} transitions, {size}"
+def describe_replay(config: Config, task: Task, place: str) -> str:
+    """Size and place of the replay buffers, in words."""
+    size = gigabytes(replay_bytes(config, task))
+    buffers = f"{config.agents} × {config.loop.replay_size:,} transitions, {size}"
     if place == "disk":
         free = gigabytes(available_bytes() or 0)
-        return f"{rings}, on disk, which is slower: {free} of memory are free"
+        return f"{buffers}, on disk, which is slower: {free} of memory are free"
     if config.device.startswith("cuda") and place == "cpu":
         free = gigabytes(device_bytes(config.device))
-        return f"{rings}, in host memory, which is slower: the GPU has {free} free"
-    return f"{rings} of {'GPU' if place.startswith('cuda') else 'main'} memory"
+        return f"{buffers}, in host memory, which is slower: the GPU has {free} free"
+    return f"{buffers} of {'GPU' if place.startswith('cuda') else 'main'} memory"
 
 
 def gigabytes(count: int) -> str:

@@ -1,1 +1,1 @@
-"""What one step and one run are: collect, learn, evaluate, record."""
+"""One training step, one run: collect, learn, evaluate, record, checkpoint."""

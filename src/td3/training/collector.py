@@ -1,4 +1,4 @@
-"""Policy + environments → transitions."""
+"""Step the environments with the agents' actions and turn the results into transitions."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,9 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from td3.algorithm.transitions import Transitions
 from td3.environments.base import Arrays, Environments, Steps
 from td3.errors import Diverged
-from td3.seeding import Stream
-
-NOISE_AHEAD = 64  # steps
+from td3.training.exploration import Exploration
 
 
 class Ended(NamedTuple):
@@ -22,90 +20,75 @@ class Ended(NamedTuple):
     length: int
 
 
-def stop(agent: int, why: str) -> None:
-    """What to do about an agent that diverged, where nothing else was said."""
+def raise_diverged(agent: int, why: str) -> None:
+    """Stop the run: the default reaction to an agent that diverged."""
     raise Diverged(f"Agent {agent} diverged: {why}; try a smaller learning rate or reward_scale")
 
 
-class Last(NamedTuple):
-    """A step of every environment: where it started, what was done, and what came of it."""
+class PendingStep(NamedTuple):
+    """One step of every environment whose transitions have not been requested yet."""
 
     states: NDArray[np.float32]
     actions: NDArray[np.float32]
     begins: NDArray[np.bool_]
+    """Whether an episode begins with this step."""
     steps: Steps
 
 
 class Collector:
-    """Acts in every agent's environments and hands back the transitions to store.
+    """Acts in every agent's environments and returns the transitions to store.
 
-    Those of a step are made when the next one is under way, so that nothing waits for them.
+    The transitions of a step are made while the next step runs, so that the environments never
+    wait for them.
 
-    `exploration_noise` and `reward_scale` are one number, or one for each agent. An agent that
-    diverges is told to `freeze`, which marks it in `frozen`; its rows are zeros from then on.
+    `reward_scale` is one number, or one number for each agent. An agent that diverges is reported
+    to `on_divergence`, which marks it in `frozen`; its rows are zeros from then on.
     """
 
     def __init__(
         self,
         environments: Environments,
         agents: int,
-        explore: list[Stream],
-        exploration_noise: ArrayLike,
+        exploration: Exploration | None = None,
         reward_scale: ArrayLike = 1.0,
         frozen: NDArray[np.bool_] | None = None,
-        freeze: Callable[[int, str], None] = stop,
+        on_divergence: Callable[[int, str], None] = raise_diverged,
     ) -> None:
-        self.environments, self.explore, self.freeze = environments, explore, freeze
+        self.environments, self.exploration = environments, exploration
+        self.on_divergence = on_divergence
         self.frozen = np.zeros(agents, dtype=np.bool_) if frozen is None else frozen
         self.count = len(environments.states) // agents
+        """Environments of one agent."""
         self.owners = np.repeat(np.arange(agents), self.count)
-        """Which agent each environment belongs to."""
+        """The agent that each environment belongs to."""
         self.indices = np.arange(len(self.owners))
-        noise, scale = (
-            np.broadcast_to(np.asarray(number, dtype=np.float64), agents)[self.owners]
-            for number in (exploration_noise, reward_scale)
-        )
-        self.exploration_noise, self.reward_scale = noise[:, None], scale
-        self.may_overflow = bool((np.abs(scale) > 1).any())  # rewards themselves never do
-        self.take_noise(np.empty((0, len(self.owners), environments.task.action_dim)))
+        scale = np.broadcast_to(np.asarray(reward_scale, dtype=np.float64), agents)
+        self.reward_scale = scale[self.owners]
+        # Rewards are checked to fit into float32; multiplied by more than 1 they may not.
+        self.may_overflow = bool((np.abs(scale) > 1).any())
         self.returns = np.zeros(len(self.owners))
         self.lengths = np.zeros(len(self.owners), dtype=np.int64)
-        self.last: Last | None = None
-        """The step received last, until `transitions` has taken it."""
+        self.pending: PendingStep | None = None
 
     def random_actions(self) -> NDArray[np.float32]:
         """Uniform over the action range."""
-        shape = (self.count, self.environments.task.action_dim)
-        draws = [stream.uniform(-1, 1, shape) for stream in self.explore]
-        return np.concatenate(draws).astype(np.float32)
+        assert self.exploration is not None
+        return self.exploration.random_actions()
 
-    def explore_around(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The actors' actions with Gaussian noise, kept in range."""
+    def add_noise(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The actors' actions with exploration noise, clipped to the action range."""
+        assert self.exploration is not None
         actions = self.finite(actions, "its action is no longer finite")
-        if self.used == len(self.noise):
-            self.draw_noise()
-        noisy = self.scaled_noise[self.used] + actions
-        self.used += 1
-        kept: NDArray[np.float64] = np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy)
-        return kept.astype(np.float32)
-
-    def draw_noise(self) -> None:
-        """For some steps to come: a call for a few numbers takes as long as one for many."""
-        shape = (NOISE_AHEAD, self.count, self.environments.task.action_dim)
-        drawn = [stream.standard_normal(shape) for stream in self.explore]
-        self.take_noise(np.concatenate(drawn, axis=1))
-
-    def take_noise(self, noise: NDArray[np.float64]) -> None:
-        """Normal numbers, (steps, environments, action_dim), and how many steps have used them."""
-        self.noise, self.used = noise, 0
-        self.scaled_noise = noise * self.exploration_noise
+        noisy = self.exploration.draw() + actions
+        clipped: NDArray[np.float64] = np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy)
+        return clipped.astype(np.float32)
 
     def finite(self, rows: NDArray[np.float32], why: str) -> NDArray[np.float32]:
-        """The rows, after freezing every agent with a number not finite; zeros for the frozen."""
+        """The rows, zeros for frozen agents; reports agents with a number that is not finite."""
         if np.count_nonzero(np.isfinite(rows)) < rows.size:  # a third of the time of all()
             bad = ~np.isfinite(rows).all(axis=1) & ~self.frozen[self.owners]
             for agent in np.unique(self.owners[bad]):
-                self.freeze(int(agent), why)
+                self.on_divergence(int(agent), why)
         return self.zero_where_frozen(rows)
 
     def zero_where_frozen(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -116,38 +99,45 @@ class Collector:
     def step(
         self, actions: NDArray[np.float32], time: int
     ) -> tuple[Transitions | None, list[Ended]]:
-        """`send`, `receive` and `transitions`."""
+        """`send`, `receive` and `transitions` in one call."""
         self.send(actions, time)
         ended = self.receive()
         return self.transitions(), ended
 
     def send(self, actions: NDArray[np.float32], time: int) -> None:
-        """Let the environments take the actions."""
+        """Start a step of all environments; do not wait for it."""
         self.sent = self.environments.states, actions
         self.environments.send(actions, time)
 
     def receive(
-        self, expect: Callable[[NDArray[np.float32]], None] = lambda states: None
+        self, on_states: Callable[[NDArray[np.float32]], None] = lambda states: None
     ) -> list[Ended]:
-        """Wait for what came of it; returns the episodes that ended. `expect` is told first."""
-        if 0 < len(self.noise) == self.used:
-            self.draw_noise()  # for the next actions, while nothing else is to be done
+        """Wait for the step that was sent; returns the episodes that ended.
+
+        `on_states` gets the new states before anything else is done with them.
+        """
+        if self.exploration:
+            self.exploration.prepare()
         steps = self.environments.receive()
-        expect(self.environments.states)
-        self.last = Last(*self.sent, self.lengths == 0, steps)
+        on_states(self.environments.states)
+        self.pending = PendingStep(*self.sent, self.lengths == 0, steps)
         if self.may_overflow:
             self.finite(self.scaled(steps.rewards), "its reward is too large to store")
-        over, lived = steps.terminated | steps.truncated, steps.real
+        return self.count_step(steps)
+
+    def count_step(self, steps: Steps) -> list[Ended]:
+        """Add a step to the returns and lengths of the episodes; returns those that ended."""
+        over, counted = steps.terminated | steps.truncated, steps.real
         if np.count_nonzero(self.frozen):
-            awake = ~self.frozen[self.owners]
-            lived = awake if lived is None else lived & awake
-        if lived is None:
+            active = ~self.frozen[self.owners]
+            counted = active if counted is None else counted & active
+        if counted is None:
             self.returns += steps.rewards
             self.lengths += 1
         else:
-            self.returns += lived * steps.rewards
-            self.lengths += lived
-            over &= lived
+            self.returns += counted * steps.rewards
+            self.lengths += counted
+            over &= counted
         if not np.count_nonzero(over):
             return []
         ended = [
@@ -158,47 +148,53 @@ class Collector:
         return ended
 
     def transitions(self) -> Transitions | None:
-        """The last step that was received, if nobody has asked for it yet."""
-        if self.last is None:
+        """The transitions of the pending step; None if there is no pending step."""
+        if self.pending is None:
             return None
-        (states, actions, begins, steps), self.last = self.last, None
+        (states, actions, begins, steps), self.pending = self.pending, None
         state_dim, action_dim = states.shape[1], actions.shape[1]
         rows = np.empty((len(states), 2 * state_dim + action_dim + 2), dtype=np.float32)
         rows[:, :state_dim], rows[:, state_dim : 2 * state_dim] = states, steps.next_states
         rows[:, 2 * state_dim : -2], rows[:, -1] = actions, steps.terminated
         rows[:, -2:-1] = self.scaled(steps.rewards)
-        taken = Transitions(self.owners, self.indices, self.zero_where_frozen(rows), begins)
+        everything = Transitions(self.owners, self.indices, self.zero_where_frozen(rows), begins)
         if steps.real is None or steps.real.all():
-            return taken
-        some: list[Any] = [part[steps.real] for part in taken]
-        return Transitions(*some)
+            return everything
+        real: list[Any] = [part[steps.real] for part in everything]
+        return Transitions(*real)
 
     def scaled(self, rewards: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Rewards as they are stored, one row each; what is too large becomes infinite."""
+        """Scaled rewards as float32, one row each; a number that is too large becomes infinite."""
         if not self.may_overflow:
             return (self.reward_scale * rewards).astype(np.float32)[:, None]
         with np.errstate(over="ignore"):
             return (self.reward_scale * rewards).astype(np.float32)[:, None]
 
     def snapshot(self) -> Arrays:
-        own: Arrays = {"returns": self.returns, "lengths": self.lengths}
-        if self.used < len(self.noise):
-            own["noise"] = self.noise[self.used :]
-        if self.last:
-            *given, steps = self.last
-            own |= {f"last.{k}": v for k, v in zip(Last._fields, given, strict=False)}
-            own |= {f"last.{k}": v for k, v in steps._asdict().items() if v is not None}
-        return own | {f"env.{k}": v for k, v in self.environments.snapshot().items()}
+        """Everything that a checkpoint needs, by name."""
+        arrays: Arrays = {"returns": self.returns, "lengths": self.lengths}
+        if self.exploration:
+            arrays |= self.exploration.state()
+        if self.pending:
+            *given, steps = self.pending
+            fields = zip(PendingStep._fields, given, strict=False)
+            arrays |= {f"last.{name}": array for name, array in fields}
+            arrays |= {f"last.{k}": v for k, v in steps._asdict().items() if v is not None}
+        return arrays | {f"env.{k}": v for k, v in self.environments.snapshot().items()}
 
     def restore(self, arrays: Arrays) -> str:
-        lives = {k.removeprefix("env."): v for k, v in arrays.items() if k.startswith("env.")}
-        last = {k.removeprefix("last."): v for k, v in arrays.items() if k.startswith("last.")}
-        if "noise" in arrays:
-            self.take_noise(arrays["noise"].reshape(-1, *self.noise.shape[1:]))
-        if last:
-            given: dict[str, Any] = {name: last.pop(name) for name in Last._fields[:-1]}
-            self.last = Last(**given, steps=Steps(**last))
+        """Continue from a snapshot; returns why some environments could not, or nothing."""
+        if self.exploration:
+            self.exploration.restore(arrays)
+        if pending := with_prefix("last.", arrays):
+            given: dict[str, Any] = {name: pending.pop(name) for name in PendingStep._fields[:-1]}
+            self.pending = PendingStep(**given, steps=Steps(**pending))
         self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
-        anew, reason = self.environments.restore(lives)
-        self.returns[anew], self.lengths[anew] = 0, 0
-        return reason if anew else ""
+        restarted, reason = self.environments.restore(with_prefix("env.", arrays))
+        self.returns[restarted], self.lengths[restarted] = 0, 0
+        return reason if restarted else ""
+
+
+def with_prefix(prefix: str, arrays: Arrays) -> Arrays:
+    """The arrays whose names begin with `prefix`, without it."""
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

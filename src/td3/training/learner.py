@@ -1,4 +1,4 @@
-"""Acting, storing and learning for all members; `accelerate` has faster ones."""
+"""Acting, storing and learning for all agents; `execution` has faster versions."""
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from td3.training.population import Population
 
 
 class Learner:
-    """What the loop asks of agent and ring. On a GPU, only `act` waits for the device."""
+    """What the loop needs of agents and replay buffers. On a GPU, only `act` waits for it."""
 
     def __init__(
         self, agent: TD3, replay: Replay, interval: Interval, population: Population
@@ -21,11 +21,11 @@ class Learner:
         self.agent, self.replay, self.interval = agent, replay, interval
         self.population = population
 
-    def expect(self, states: NDArray[np.float32]) -> None:
-        """These are the states for which actions are wanted next; learning before undoes that."""
+    def prefetch_actions(self, states: NDArray[np.float32]) -> None:
+        """Start to compute the actions for these states. Learning before `act` discards them."""
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The actors' actions in all environments, without noise."""
+        """The actors' actions for the states of all environments, without noise."""
         given = torch.from_numpy(states).view(self.agent.agents, -1, states.shape[1])
         actions: NDArray[np.float32] = (
             self.agent.act(given.to(self.agent.device, self.agent.dtype))
@@ -36,25 +36,25 @@ class Learner:
         return actions
 
     def store(self, transitions: Transitions) -> None:
-        """Put transitions into the rings of their owners."""
+        """Put transitions into their agents' replay buffers."""
         self.replay.store(transitions, self.agent.state_dim, self.agent.action_dim)
 
     def learn(self, updates: int) -> None:
-        """Steps 4 to 15, so many times, for all members at once."""
+        """Run steps 4 to 15 this many times, for all agents together."""
         hyperparameters = self.population.hyperparameters
         for diagnostics in self.agent.train(self.replay, updates, **hyperparameters):
             self.interval.add_update(diagnostics)
 
-    def learn_alone(self, agent: int, updates: int) -> None:
-        """The same for one member."""
-        member, ring = self.agent.member(agent), self.replay.member(agent)
+    def learn_member(self, agent: int, updates: int) -> None:
+        """The same for one agent."""
+        member, replay = self.agent.member(agent), self.replay.member(agent)
         hyperparameters = self.population.hyperparameters_of(agent)
-        for diagnostics in member.train(ring, updates, **hyperparameters):
+        for diagnostics in member.train(replay, updates, **hyperparameters):
             self.interval.add_update(diagnostics, agent)
 
     def streams(self) -> dict[str, list[Stream]]:
-        """The streams that learning draws from, where they stand."""
+        """The random streams that learning draws from, in their current state."""
         return {"replay": self.replay.streams, "smooth": self.agent.smooth}
 
     def close(self) -> None:
-        """Let go of threads, where there are any."""
+        """Stop threads, if there are any."""

@@ -43,13 +43,13 @@ def test_cpu_learner_matches_eager_learner(variant: str) -> None:
     assert_same(plain, planned, ROUNDING)
 
 
-def test_learn_alone_updates_only_that_member() -> None:
+def test_learn_member_updates_only_that_member() -> None:
     plain, planned = make_both(config(3))
     live((plain, planned), steps=21, per_agent=1, off=1e-6)
     before = planned.agent.critic.flat.detach().clone()
     for learner in (plain, planned):
         for member, updates in ((1, 40), (0, 7), (1, 5)):
-            learner.learn_alone(member, updates)
+            learner.learn_member(member, updates)
     assert planned.agent.updates.tolist() == [27, 65, 20]
     assert torch.equal(planned.agent.critic.flat[2], before[2])
     assert_same(plain, planned, ROUNDING)

@@ -117,13 +117,13 @@ def test_actions_prefetched_before_learning_are_computed_again(
     states, others = (np.full((3, STATE), number, dtype=np.float32) for number in (1.0, 2.0))
     chosen = []
     for learner in (plain, fast):
-        learner.expect(states)
+        learner.prefetch_actions(states)
         learner.learn(2)
         chosen.append([learner.act(states), learner.act(others)])
-        learner.expect(states)
-        learner.expect(others)
+        learner.prefetch_actions(states)
+        learner.prefetch_actions(others)
         chosen[-1].append(learner.act(others))
-        learner.expect(states)
+        learner.prefetch_actions(states)
         chosen[-1] += [learner.act(others), learner.act(states)]
     np.testing.assert_array_equal(*chosen)
 
@@ -135,13 +135,13 @@ def test_reading_the_streams_changes_nothing() -> None:
         assert_same(plain, fast)  # it reads the streams
 
 
-def test_learn_alone_updates_only_that_member() -> None:
+def test_learn_member_updates_only_that_member() -> None:
     plain, fast = make_both(config())
     live((plain, fast), steps=21, per_agent=1)
     for learner in (plain, fast):
         learner.streams()
         for member, updates in ((1, 40), (0, 7), (1, 5)):
-            learner.learn_alone(member, updates)
+            learner.learn_member(member, updates)
     assert fast.agent.updates.tolist() == [27, 65, 20]
     assert_same(plain, fast)
 

@@ -45,7 +45,7 @@ class CpuLearner(Learner):
             self.updates_of_all = CpuUpdates(UpdateContext.for_all(self))
         self.updates_of_all(updates)
 
-    def learn_alone(self, agent: int, updates: int) -> None:
+    def learn_member(self, agent: int, updates: int) -> None:
         if agent not in self.updates_of_member:
             self.updates_of_member[agent] = CpuUpdates(UpdateContext.for_member(self, agent))
         self.updates_of_member[agent](updates)

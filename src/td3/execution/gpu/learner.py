@@ -89,7 +89,7 @@ class GpuLearner(TracedLearner):
         """Whether the replay buffer is on the agent's device; otherwise it is on the host."""
         return self.replay.device == self.agent.device
 
-    def expect(self, states: NDArray[np.float32]) -> None:
+    def prefetch_actions(self, states: NDArray[np.float32]) -> None:
         if self.acting and self.acting.environments == len(states):
             self.acting.begin(states)
             self.expected = states
@@ -128,7 +128,7 @@ class GpuLearner(TracedLearner):
             self.updates_of_all = GpuUpdates(self, context, self.sizes)
         self.updates_of_all(updates)
 
-    def learn_alone(self, agent: int, updates: int) -> None:
+    def learn_member(self, agent: int, updates: int) -> None:
         self.before_learning()
         if agent not in self.updates_of_member:
             context, sizes = UpdateContext.for_member(self, agent), self.sizes[agent : agent + 1]

@@ -1,0 +1,81 @@
+"""`td3.train`: start a run from Python."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from td3.config import Config, from_dict, load_recipe
+from td3.errors import UserError
+from td3.launch.progress import open_display
+from td3.launch.start import start
+
+
+def train(
+    environment: str | Mapping[str, Any] = "",
+    recipe: str = "paper",
+    *,
+    run: str | Path | None = None,
+    quiet: bool = False,
+    **settings: Any,
+) -> Path:
+    """Train TD3 and return the run folder, like `td3 train`.
+
+    Args:
+        environment: A Gymnasium id, or a table of settings with an `id`, for example
+            `{"id": "CarRacing-v3", "frame_stack": 3}`. Default: the recipe's environment.
+        recipe: Name of a recipe, or path of a recipe file.
+        run: Run folder to create. Default: a new folder in `runs/`.
+        quiet: Show no progress.
+        **settings: Other fields of `td3.config.Config`, for example `seeds=10` or
+            `agent={"batch_size": 100}`; also by dotted names: `**{"agent.batch_size": 100}`.
+            `steps` is short for `loop.steps`.
+
+    Returns:
+        The run folder.
+
+    Raises:
+        UserError: A setting is wrong, or the task cannot be trained.
+        RunStopped: Training cannot continue; the last checkpoint is kept.
+        KeyboardInterrupt: Training was stopped by Ctrl-C, after saving a checkpoint.
+
+    Example:
+        run = td3.train("Pendulum-v1", "quick", seed=1)
+    """
+    config = read_settings(environment, recipe, settings)
+    with open_display(config, quiet) as shown:
+        folder, code = start(config, Path(run) if run else None, shown)
+    if code:
+        # Not a return value: the caller may be in a loop over runs.
+        raise KeyboardInterrupt(f"Saved. Continue with: td3 resume {folder}")
+    return folder
+
+
+def read_settings(
+    environment: str | Mapping[str, Any], recipe: str, settings: dict[str, Any]
+) -> Config:
+    """The configuration that the arguments of `train` ask for."""
+    if "steps" in settings:
+        settings["loop.steps"] = settings.pop("steps")
+    if environment:
+        table = {"id": environment} if isinstance(environment, str) else environment
+        if not isinstance(table, Mapping):
+            raise UserError(
+                f"environment must be an id, e.g. 'Pendulum-v1', not {environment!r}: a run "
+                "makes its environments itself, so that it can restore them when it resumes."
+            )
+        settings["environment"] = dict(table)
+    return from_dict(nest_settings(settings), default=load_recipe(recipe))
+
+
+def nest_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Put settings with dotted names into their tables."""
+    tables = {name: value for name, value in settings.items() if "." not in name}
+    for dotted in [name for name in settings if name not in tables]:
+        table, _, name = dotted.partition(".")
+        known = tables.get(table, {})
+        if not isinstance(known, Mapping):
+            raise UserError(f"{table} is a table of settings, not {known!r}.")
+        if name in known:
+            raise UserError(f"{dotted} is given twice.")
+        tables[table] = {**known, name: settings[dotted]}
+    return tables

@@ -1,0 +1,132 @@
+"""Build a training from a configuration."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from td3.algorithm.agent import TD3
+from td3.algorithm.images.frame_replay import FrameReplay
+from td3.algorithm.replay import ReplayBuffer
+from td3.algorithm.replay_base import Replay
+from td3.config import Config
+from td3.environments.backend import make_environments
+from td3.environments.base import Environments
+from td3.environments.task import Task
+from td3.environments.workers.pool import WorkerPool
+from td3.execution import compute_on, make_learner
+from td3.files import check_file, remove
+from td3.run.memory import IMAGES_FILE, check_memory, stores_observations
+from td3.seeding import Streams
+from td3.training.background_evaluation import make_evaluations
+from td3.training.collector import Collector
+from td3.training.divergence import freeze
+from td3.training.exploration import GaussianExploration
+from td3.training.loop import Training
+from td3.training.metrics import Interval, Sink
+from td3.training.population import Population
+from td3.training.recorder import Recorder
+
+
+def assemble(
+    config: Config, folder: Path, sinks: Sequence[Sink] = (), replay_place: str = ""
+) -> Training:
+    """Build everything that a training needs; it writes its results into `folder`.
+
+    `replay_place` is the result of `check_memory` if the caller has it already.
+    """
+    device = compute_on(config.device, config.threads)
+    population = Population(config, device)
+    streams = [Streams.from_seed(seed) for seed in config.agent_seeds]
+    count = config.environment.count
+    environments = make_environments(config, [own.env for own in streams for _ in range(count)])
+    task = environments.task
+    collector = make_collector(environments, population, streams)
+    place = replay_place or check_memory(config, task)
+    replay = make_replay(config, population, task, place, folder)
+    agent = make_agent(config, population, task)
+    interval = Interval(config.agents, device)
+    training = Training(
+        config=config,
+        population=population,
+        streams=streams,
+        environments=environments,
+        collector=collector,
+        replay=replay,
+        agent=agent,
+        evaluations=make_evaluations(agent, config, task, worker_processes(environments)),
+        interval=interval,
+        learner=make_learner(
+            agent, replay, interval, population, config.execution, config.precision
+        ),
+        recorder=Recorder(folder, population, sinks),
+        replay_place=place,
+    )
+    collector.on_divergence = partial(freeze, training)
+    return training
+
+
+def make_collector(
+    environments: Environments, population: Population, streams: Sequence[Streams]
+) -> Collector:
+    """A collector with exploration noise as the configuration sets it."""
+    exploration = GaussianExploration(
+        [own.explore for own in streams],
+        population.config.environment.count,
+        environments.task.action_dim,
+        population.each("loop.exploration_noise"),
+    )
+    return Collector(
+        environments,
+        len(streams),
+        exploration,
+        population.each("environment.reward_scale"),
+        population.frozen,
+    )
+
+
+def make_agent(config: Config, population: Population, task: Task) -> TD3:
+    """All agents of the run, as one `TD3` with an agent axis."""
+    return TD3(
+        task.state_dim,
+        task.action_dim,
+        hidden_sizes=config.agent.hidden_sizes,
+        actor_learning_rate=population.number("agent.actor_learning_rate"),
+        critic_learning_rate=population.number("agent.critic_learning_rate"),
+        seed=config.agent_seeds,
+        normalize_observations=config.environment.normalize_observations,
+        layout=task.layout,
+        channels=config.agent.channels,
+        features=config.agent.features,
+        device=population.device,
+    )
+
+
+def make_replay(
+    config: Config, population: Population, task: Task, place: str, folder: Path
+) -> Replay:
+    """A replay buffer of transitions, or of observations if that is smaller or needed."""
+    seeds, size = config.agent_seeds, config.loop.replay_size
+    file = folder / IMAGES_FILE
+    check_file(file)
+    remove(file)  # a run that was killed may have left it
+    if not stores_observations(config, task):
+        return ReplayBuffer(size, seed=seeds, device=place)
+    replay = FrameReplay(
+        size,
+        task.layout,
+        environments=config.environment.count,
+        n_step=config.agent.n_step,
+        discount=population.number("agent.discount"),
+        random_shift=config.agent.random_shift,
+        file=file if place == "disk" else None,
+        seed=seeds,
+        device="cpu" if place == "disk" else place,
+    )
+    if place == "disk":  # a full disk is an error now, not at the first step
+        replay.allocate(task.state_dim, task.action_dim)
+    return replay
+
+
+def worker_processes(environments: Environments) -> int:
+    """How many processes step these environments, besides this one."""
+    return len(environments.links) if isinstance(environments, WorkerPool) else 0

@@ -1,0 +1,79 @@
+"""What is decided and checked before a run starts: device, task, memory, threads."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+
+from td3.config import Config
+from td3.config.checks import check
+from td3.environments.environment import Environment
+from td3.environments.task import Task
+from td3.errors import UserError
+from td3.layout import has_images
+from td3.run.memory import check_memory
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A checked configuration and the facts that were found while checking it."""
+
+    config: Config
+    """With the device and the number of threads that will be used."""
+    task: Task
+    replay_place: str
+    """Where the replay buffers are kept: a device, or "disk" for images."""
+
+
+def set_up(config: Config) -> Setup:
+    """Check a configuration before anything is written. Raises UserError if it cannot be used."""
+    device = choose_device(check(config).device)
+    config = dataclasses.replace(config, device=str(device))
+    task = read_task(config)
+    place = check_memory(config, task)
+    threads = config.threads or choose_threads(config, task)
+    return Setup(dataclasses.replace(config, threads=threads), task, place)
+
+
+def read_task(config: Config) -> Task:
+    """Make one environment and read its spaces; refuse what cannot be trained."""
+    environment = Environment(config.environment)
+    environment.close()
+    task = environment.task
+    if config.environment.normalize_observations and has_images(task.layout):
+        raise UserError(
+            f"{task.id} observes images, which need no environment.normalize_observations; "
+            "turn it off."
+        )
+    return task
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of this name; "auto" is the GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError("There is no CUDA device on this machine; use --device cpu or auto.")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UserError(f"There is no device {name!r}; use cpu, cuda or auto.") from error
+    if device.index is not None and device.index >= torch.cuda.device_count():
+        raise UserError(f"There is no {name}: this machine has {torch.cuda.device_count()} GPUs.")
+    return device
+
+
+def choose_threads(config: Config, task: Task) -> int:
+    """The number of CPU threads that makes an update fastest, measured on this machine."""
+    if config.device != "cpu":
+        return 1
+    from td3.execution.threads import fastest_threads, fastest_threads_for_images
+
+    agent, agents = config.agent, config.agents
+    if has_images(task.layout):
+        return fastest_threads_for_images(
+            task.layout, agent.channels, agent.features, agent.batch_size, agents
+        )
+    return fastest_threads(
+        task.state_dim, task.action_dim, agent.hidden_sizes, agent.batch_size, agents
+    )

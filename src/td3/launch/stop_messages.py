@@ -1,0 +1,22 @@
+"""What the user reads when a training stops with an error."""
+
+from shlex import quote
+
+from td3.errors import Diverged, RunStopped
+from td3.training.loop import Training
+
+
+def describe_stop(training: Training, error: Exception) -> str:
+    """One sentence about the error, what is saved, and how to continue."""
+    saved = f"Saved up to step {training.saved_at:,}."
+    what = str(error) if isinstance(error, RunStopped) else f"Cannot write: {error}"
+    if isinstance(error, Diverged):  # resuming would diverge again
+        return f"{what}. {saved}"
+    return f"{what}. {saved} Continue with: td3 resume {quote(str(training.recorder.run.folder))}"
+
+
+def describe_full_gpu(training: Training) -> str:
+    return (
+        "The GPU ran out of memory. Train fewer agents at once, or use a smaller "
+        f"--loop.replay-size. Saved up to step {training.saved_at:,}."
+    )

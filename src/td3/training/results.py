@@ -1,0 +1,54 @@
+"""Turn the numbers of a training into records, and write the policies that were evaluated."""
+
+import numpy as np
+
+from td3.files import make_folder
+from td3.policy.file import policy_card, save_policy
+from td3.run.versions import versions
+from td3.training.divergence import freeze
+from td3.training.loop_evaluation import Result
+from td3.training.metrics import Record, diverged, evaluation_record
+from td3.training.state import TrainingState
+
+
+def log_training(state: TrainingState) -> None:
+    """Write one record per agent about the steps since the last call; freeze diverged agents."""
+    state.recorder.note_speed(state.step)
+    seeds, updates = state.config.agent_seeds, state.agent.updates.tolist()
+    for record in state.interval.records(state.step, seeds, updates):
+        if state.population.frozen[record["agent"]]:
+            continue
+        state.recorder.write(record)
+        if name := diverged(record):
+            freeze(state, record["agent"], f"its {name} is {record[name]}")
+
+
+def record_evaluations(state: TrainingState) -> None:
+    """Wait for the running evaluation, if any; write its results and its policies."""
+    for result in state.evaluations.results():
+        agent, returns, lengths = result.agent, result.found.returns, result.found.lengths
+        if np.isnan(returns).any():
+            if not state.population.frozen[agent]:
+                freeze(state, agent, "its policy gives actions that are not finite")
+            continue
+        best = float(returns.mean()) > state.best[agent]
+        seed = state.config.agent_seeds[agent]
+        record = evaluation_record(result.step, agent, seed, returns, lengths, best)
+        if best:
+            state.best[agent] = record["mean_return"]
+        write_policies(state, result, record)
+        state.recorder.write(record)
+
+
+def write_policies(state: TrainingState, result: Result, record: Record) -> None:
+    """Write the evaluated policy as the last one of its agent, and as the best one if it is."""
+    agent, evaluation = result.agent, state.config.evaluation
+    facts = {key: record[key] for key in ("step", "seed", "mean_return", "std_return")}
+    facts |= state.population.facts(agent)
+    facts |= {"episodes": evaluation.episodes, "max_steps": evaluation.max_steps}
+    facts["versions"] = versions()
+    environment = state.population.members[agent].environment
+    card = policy_card(state.agent, state.environments.task, environment, facts)
+    make_folder(state.recorder.run.folder / "policy")
+    for last in (False, True) if record["best"] else (True,):
+        save_policy(result.policy, card, state.recorder.run.policy_file(agent, last))

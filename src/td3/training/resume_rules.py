@@ -1,0 +1,53 @@
+"""Which settings may change when a run is resumed."""
+
+from pathlib import Path
+from typing import Any
+
+from td3.config import Config, changes, to_dict
+from td3.environments.backend import EXACT
+from td3.errors import UserError
+
+# The shape or the meaning of the saved numbers depends on these.
+FIXED = (
+    "agent.hidden_sizes",
+    "agent.channels",
+    "agent.features",
+    "agent.n_step",
+    "loop.replay_size",
+    "seed",
+    "seeds",
+)
+WITHOUT_EFFECT = ("loop.steps", "track")
+"""A run with other values here has the same numbers up to the same step."""
+
+
+def check_settings(config: Config, before: dict[str, Any], folder: Path) -> list[str]:
+    """Compare the settings with those in a checkpoint; returns why the result is not exact.
+
+    Raises UserError if the checkpoint cannot be used with a changed setting.
+    """
+    found = relevant_changes(config, before)
+    for key, (old, new) in found.items():
+        # With loop.update = "episode" the agents have different numbers of updates.
+        uneven = key == "loop.update" and config.agents > 1
+        if uneven or key in FIXED or key.startswith(("environment.", "grid.")):
+            raise UserError(
+                f"{key} was {old} when {folder} was saved and is now {new}; "
+                "change it back in config.toml, or start a new run."
+            )
+    return [
+        f"not exact: {key} was {old}, is {new}"
+        for key, (old, new) in found.items()
+        if key not in WITHOUT_EFFECT
+    ]
+
+
+def relevant_changes(config: Config, before: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Dotted name → (old, new) of every setting that differs and may change the numbers."""
+    found = changes(before, to_dict(config))
+    found.pop("environment.workers", None)
+    for varied in config.grid:  # each agent has its own value from the grid
+        found.pop(varied, None)
+    if all(backend in EXACT for backend in found.get("environment.vectorization", ())):
+        found.pop("environment.vectorization", None)
+    return found

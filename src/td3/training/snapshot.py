@@ -1,0 +1,121 @@
+"""Save a training as a checkpoint, and continue from one."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from td3.config import to_dict
+from td3.errors import UserError
+from td3.files import last_step
+from td3.run.checkpoint import Checkpoint, forget_after, newest_checkpoint, save_checkpoint
+from td3.seeding import Stream, restore_stream, stream_state
+from td3.training.divergence import freeze_diverged
+from td3.training.resume_rules import check_settings
+from td3.training.state import TrainingState
+
+PARTS = ("agent", "interval", "collector", "evaluation", "replay")
+
+
+def save_training(state: TrainingState) -> None:
+    """Write a checkpoint; never one with a number that is not finite."""
+    freeze_diverged(state)
+    facts = {
+        "step": state.step,
+        "best": [float(b) if np.isfinite(b) else None for b in state.best],
+        "frozen": np.flatnonzero(state.population.frozen).tolist(),
+        "evaluating": state.evaluations.step,
+        "metrics_bytes": state.recorder.metrics.length(),
+        "config": to_dict(state.config),
+        "streams": {name: stream_state(s) for name, s in used_streams(state).items()},
+    }
+    state.segments = save_checkpoint(
+        state.recorder.run.folder,
+        state.step,
+        all_tensors(state),
+        facts,
+        state.replay,
+        state.segments,
+    )
+    state.saved_at = state.step
+
+
+def all_tensors(state: TrainingState) -> dict[str, Tensor]:
+    """Every tensor of the training, by the name `part/key`."""
+    parts = {
+        "agent": state.agent.tensors(),
+        "interval": state.interval.tensors(),
+        "collector": {k: torch.from_numpy(v) for k, v in state.collector.snapshot().items()},
+        "evaluation": state.evaluations.tensors(),
+        "replay": state.replay.tensors(),
+    }
+    return {f"{part}/{key}": t for part, group in parts.items() for key, t in group.items()}
+
+
+def used_streams(state: TrainingState) -> dict[str, Stream]:
+    """Every random stream that training draws from, by name."""
+    used = state.learner.streams() | {
+        "explore": [streams.explore for streams in state.streams],
+        "env": [streams.env for streams in state.streams],
+    }
+    return {f"{name}.{k}": s for name, group in used.items() for k, s in enumerate(group)}
+
+
+def restore_training(state: TrainingState) -> list[str]:
+    """Continue from the newest valid checkpoint, or from the start if none was written yet.
+
+    Returns remarks for the user, for example why the result will not be exact.
+    """
+    checkpoint = find_checkpoint(state)
+    if checkpoint is None:
+        state.recorder.metrics.truncate(0)
+        return []
+    facts, folder = checkpoint.facts, state.recorder.run.folder
+    remarks = [*checkpoint.rejected, *check_settings(state.config, facts["config"], folder)]
+    groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+    for name, tensor in checkpoint.tensors.items():
+        part, _, key = name.partition("/")
+        groups[part][key] = tensor
+    state.agent.restore(groups["agent"])
+    state.interval.restore(groups["interval"])
+    # Environments draw seeds when they restart, so their streams are restored first.
+    for name, stream in used_streams(state).items():
+        restore_stream(stream, facts["streams"][name])
+    problem = state.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
+    state.replay.restore(groups["replay"])
+    state.best = [-np.inf if b is None else b for b in facts["best"]]
+    for agent in facts.get("frozen", []):
+        state.population.frozen[agent] = True
+        state.replay.erase(agent)  # older replay files contain its transitions
+    state.evaluations.restore(facts.get("evaluating"), groups["evaluation"])
+    state.recorder.metrics.truncate(facts["metrics_bytes"])
+    state.segments = checkpoint.segments
+    state.step = state.saved_at = checkpoint.step
+    state.recorder.restart_clock(state.step)
+    forget_after(folder, state.step)
+    return remarks + ([f"not exact: {problem}"] if problem else [])
+
+
+def find_checkpoint(state: TrainingState) -> Checkpoint | None:
+    """The newest valid checkpoint; None if the run stopped before its first one.
+
+    Raises UserError if the run cannot be continued.
+    """
+    config, run = state.config, state.recorder.run
+    checkpoint = newest_checkpoint(
+        run.folder,
+        state.replay,
+        lambda facts: check_settings(config, facts["config"], run.folder),
+    )
+    if checkpoint is None:
+        latest = config.checkpoint.every + state.collector.count - 1  # of the first checkpoint
+        if run.finished or last_step(run.metrics) > latest:
+            raise UserError(f"{run.folder} has no checkpoints; it cannot be continued.")
+        return None
+    steps = config.loop.steps
+    same = steps == checkpoint.facts["config"]["loop"]["steps"]
+    if checkpoint.step >= steps and (run.finished or not same):
+        raise UserError(
+            f"{run.folder} is finished: it has all its {checkpoint.step:,} steps; "
+            "give --steps a larger number to continue."
+        )
+    return checkpoint

@@ -1,0 +1,66 @@
+"""The parts of a training and how far it is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from td3.algorithm.agent import TD3
+from td3.algorithm.replay_base import Replay
+from td3.config import Config
+from td3.environments.base import Environments
+from td3.seeding import Streams
+from td3.training.collector import Collector
+from td3.training.learner import Learner
+from td3.training.loop_evaluation import LoopEvaluation
+from td3.training.metrics import Interval
+from td3.training.population import Population
+from td3.training.recorder import Recorder
+
+
+@dataclass
+class TrainingState:
+    """Everything that the loop works on and a checkpoint saves (`launch/assembly.py` makes it)."""
+
+    config: Config
+    population: Population
+    streams: list[Streams]
+    """The random streams of each agent."""
+    environments: Environments
+    collector: Collector
+    replay: Replay
+    agent: TD3
+    interval: Interval
+    """Sums since the last log record."""
+    learner: Learner
+    evaluations: LoopEvaluation
+    recorder: Recorder
+    replay_place: str
+    """Where the replay buffers are kept: a device, or "disk" for images."""
+    on_step: Callable[[int], None] = lambda step: None
+    """Called with the step number after every step."""
+    step: int = 0
+    saved_at: int = 0
+    """Step of the last checkpoint."""
+    segments: list[dict[str, Any]] = field(default_factory=list)
+    """Replay files that the last checkpoint uses."""
+    best: list[float] = field(init=False)
+    """Highest mean return of an evaluation of each agent."""
+
+    def __post_init__(self) -> None:
+        self.best = [-np.inf] * self.agent.agents
+
+    @property
+    def finished(self) -> bool:
+        return self.step >= self.config.loop.steps
+
+    def close(self) -> None:
+        for part in (
+            self.learner,
+            self.evaluations,
+            self.environments,
+            self.replay,
+            self.recorder,
+        ):
+            part.close()
