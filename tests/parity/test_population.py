@@ -12,6 +12,7 @@ from td3.run.folder import create
 from td3.seeding import stream_state
 from td3.signals import StopRequest
 from td3.training.loop import Training
+from td3.training.snapshot import used_streams
 
 TOLERANCE = 2e-4  # float32 rounds differently in a batched product; it grows over 100 updates
 
@@ -78,10 +79,10 @@ def test_a_member_of_a_grid_is_the_run_with_its_settings(
     # Exactly the same draws, whatever rounding does to what is made of them.
     streams = {
         name.partition(".")[0]: stream
-        for name, stream in together.moving_streams().items()
+        for name, stream in used_streams(together).items()
         if name.endswith(".3")
     }
-    for name, stream in alone.moving_streams().items():
+    for name, stream in used_streams(alone).items():
         assert stream_state(stream) == stream_state(streams[name.partition(".")[0]])
     # And its own value, not the other one's.
     lone, critics = alone.agent.critic.flat.detach(), together.agent.critic.flat.detach()
