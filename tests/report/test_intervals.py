@@ -5,12 +5,8 @@ import pytest
 
 from td3.report.intervals import (
     Moments,
-    bootstrap,
-    difference_interval,
-    interquartile_mean,
     mean_interval,
     next_mean_interval,
-    probability_of_improvement,
     standard_errors,
 )
 from td3.report.reference import Reference
@@ -57,33 +53,6 @@ def test_mean_interval_of_columns_is_independent_and_needs_a_seed() -> None:
         mean_interval([])
 
 
-def test_interquartile_mean_ignores_outer_quarters() -> None:
-    assert interquartile_mean([100.0, 2.0, 3.0, -50.0]) == 2.5
-    assert interquartile_mean([7.0]) == 7.0
-    assert interquartile_mean([0.0, 1.0, 5.0]) == pytest.approx((0.0 / 12 + 1 / 3 + 5 / 12) * 2)
-    many = np.random.default_rng(1).normal(size=(100, 70))
-    assert interquartile_mean(many) == pytest.approx(float(np.median(many)), abs=0.05)
-
-
-def test_bootstrap_resamples_each_group_separately() -> None:
-    """The distance between groups does not widen the interval."""
-    stream = np.random.default_rng(2)
-    groups = [stream.normal(centre, 1.0, 40) for centre in (0.0, 1000.0)]
-    low, high = bootstrap(lambda found: float(np.mean([g.mean() for g in found])), groups)
-    error = 1.96 * (2 / 40) ** 0.5 / 2
-    centre = np.mean([group.mean() for group in groups])
-    assert low == pytest.approx(centre - error, abs=0.06)
-    assert high == pytest.approx(centre + error, abs=0.06)
-    same = bootstrap(lambda found: float(found[0].mean()), groups)
-    assert same == bootstrap(lambda found: float(found[0].mean()), groups)
-
-
-def test_probability_of_improvement_counts_pairs() -> None:
-    assert probability_of_improvement([3.0, 4.0], [1.0, 2.0]) == 1.0
-    assert probability_of_improvement([1.0, 2.0], [1.0, 2.0]) == 0.5
-    assert probability_of_improvement([1.0, 2.5], [2.0]) == 0.5
-
-
 def test_reference_has_the_interval_of_the_same_seeds() -> None:
     values = np.array([[1.0, 5.0], [2.0, 9.0], [4.0, 7.0]])
     steps, moments = np.array([10.0, 20.0]), (values.mean(axis=0), values.std(axis=0))
@@ -93,8 +62,3 @@ def test_reference_has_the_interval_of_the_same_seeds() -> None:
     np.testing.assert_allclose(published.deviation, values.std(axis=0, ddof=1))
     assert published.best.moments == pytest.approx(Moments.of(values[:, 1]))
     assert published.moments == pytest.approx((values.mean(), published.std.mean(), 3))
-    # Against a group without variance, Welch's interval equals Student's.
-    known = Moments(0.0, 0.0, 3)
-    found = difference_interval(Moments.of(values[:, 0]), known)
-    assert found == pytest.approx((low[0], high[0]))
-    assert difference_interval(known, known) == (0.0, 0.0)

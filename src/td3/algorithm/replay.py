@@ -59,6 +59,11 @@ class ReplayBuffer(Replay):
         """How many numbers each part of a transition has, in the order of Batch."""
 
     @property
+    def max_size(self) -> int:
+        """The largest number of transitions per agent."""
+        return self.capacity
+
+    @property
     def sizes(self) -> NDArray[np.int64]:
         return np.minimum(self.added, self.capacity)
 

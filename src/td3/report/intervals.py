@@ -2,7 +2,6 @@
 
 import functools
 import math
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -74,18 +73,6 @@ class Moments(NamedTuple):
         return self.std**2 / (self.seeds - 1)
 
 
-def difference_interval(
-    one: Moments, other: Moments, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Welch's interval for one group's mean − another's; both need two seeds or more."""
-    centre, error = one.mean - other.mean, one.squared_error + other.squared_error
-    if error == 0:
-        return centre, centre
-    parts = (own.squared_error**2 / (own.seeds - 1) for own in (one, other))
-    reach = standard_errors(confidence, error**2 / sum(parts) + 1) * error**0.5
-    return centre - reach, centre + reach
-
-
 def next_mean_interval(
     mean: float, std: float, count: int, others: int, confidence: float = 0.99
 ) -> tuple[float, float]:
@@ -93,34 +80,3 @@ def next_mean_interval(
     sample_std = std * (count / (count - 1)) ** 0.5
     reach = standard_errors(confidence, count) * sample_std * (1 / count + 1 / others) ** 0.5
     return mean - reach, mean + reach
-
-
-def interquartile_mean(values: ArrayLike) -> float:
-    """The mean of the middle half; a value at its edge counts in part."""
-    array = np.sort(np.asarray(values, dtype=np.float64), axis=None)
-    edges = np.linspace(0, 1, len(array) + 1)
-    weights = np.diff(np.clip(edges, 0.25, 0.75))
-    return float(array @ weights / weights.sum())
-
-
-def bootstrap(
-    statistic: Callable[[list[Floats]], float],
-    groups: Sequence[Floats],
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of a statistic; each group of seeds is resampled separately."""
-    stream = np.random.default_rng(seed)
-    found = [
-        statistic([group[stream.integers(len(group), size=len(group))] for group in groups])
-        for _ in range(RESAMPLES)
-    ]
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(found, [tail, 100 - tail])
-    return float(low), float(high)
-
-
-def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike) -> float:
-    """Probability that a seed of ours beats one of theirs; ties count half."""
-    one, other = np.asarray(ours)[:, None], np.asarray(theirs)[None]
-    return float((one > other).mean() + (one == other).mean() / 2)

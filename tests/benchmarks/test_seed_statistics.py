@@ -1,0 +1,48 @@
+"""Statistics over seeds that the result pages use."""
+
+import numpy as np
+import pytest
+
+from benchmarks.td3_bench.seed_statistics import (
+    bootstrap_interval,
+    interquartile_mean,
+    probability_of_improvement,
+    welch_interval,
+)
+from td3.report.intervals import mean_interval
+from td3.report.reference import Moments
+
+
+def test_interquartile_mean_ignores_outer_quarters() -> None:
+    assert interquartile_mean([100.0, 2.0, 3.0, -50.0]) == 2.5
+    assert interquartile_mean([7.0]) == 7.0
+    assert interquartile_mean([0.0, 1.0, 5.0]) == pytest.approx((0.0 / 12 + 1 / 3 + 5 / 12) * 2)
+    many = np.random.default_rng(1).normal(size=(100, 70))
+    assert interquartile_mean(many) == pytest.approx(float(np.median(many)), abs=0.05)
+
+
+def test_bootstrap_resamples_each_group_separately() -> None:
+    """The distance between groups does not widen the interval."""
+    stream = np.random.default_rng(2)
+    groups = [stream.normal(centre, 1.0, 40) for centre in (0.0, 1000.0)]
+    low, high = bootstrap_interval(lambda found: float(np.mean([g.mean() for g in found])), groups)
+    error = 1.96 * (2 / 40) ** 0.5 / 2
+    centre = np.mean([group.mean() for group in groups])
+    assert low == pytest.approx(centre - error, abs=0.06)
+    assert high == pytest.approx(centre + error, abs=0.06)
+    same = bootstrap_interval(lambda found: float(found[0].mean()), groups)
+    assert same == bootstrap_interval(lambda found: float(found[0].mean()), groups)
+
+
+def test_probability_of_improvement_counts_pairs() -> None:
+    assert probability_of_improvement([3.0, 4.0], [1.0, 2.0]) == 1.0
+    assert probability_of_improvement([1.0, 2.0], [1.0, 2.0]) == 0.5
+    assert probability_of_improvement([1.0, 2.5], [2.0]) == 0.5
+
+
+def test_welch_interval_against_a_group_without_variance_equals_students() -> None:
+    values = np.random.default_rng(3).normal(5.0, 2.0, 6)
+    low, high = mean_interval(values)
+    known = Moments(0.0, 0.0, 3)
+    assert welch_interval(Moments.of(values), known) == pytest.approx((float(low), float(high)))
+    assert welch_interval(known, known) == (0.0, 0.0)
