@@ -57,7 +57,7 @@ def test_reference_has_the_interval_of_the_same_seeds() -> None:
     values = np.array([[1.0, 5.0], [2.0, 9.0], [4.0, 7.0]])
     steps, moments = np.array([10.0, 20.0]), (values.mean(axis=0), values.std(axis=0))
     published = Reference("Task-v0", steps, *moments, seeds=3)
-    low, high = mean_interval(values)
+    _, high = mean_interval(values)
     np.testing.assert_allclose(published.mean + published.error, high)
     np.testing.assert_allclose(published.deviation, values.std(axis=0, ddof=1))
     assert published.best.moments == pytest.approx(Moments.of(values[:, 1]))
