@@ -11,6 +11,7 @@ from td3.algorithm.replay_base import Replay
 from td3.config import Config
 from td3.environments.backend import make_environments
 from td3.environments.base import Environments
+from td3.environments.environment import Environment
 from td3.environments.task import Task
 from td3.environments.workers.pool import WorkerPool
 from td3.execution import compute_on, make_learner
@@ -28,17 +29,23 @@ from td3.training.recorder import Recorder
 
 
 def assemble(
-    config: Config, folder: Path, sinks: Sequence[Sink] = (), replay_place: str = ""
+    config: Config,
+    folder: Path,
+    sinks: Sequence[Sink] = (),
+    replay_place: str = "",
+    first: Environment | None = None,
 ) -> Training:
     """Build everything that a training needs; it writes its results into `folder`.
 
-    `replay_place` is the result of `check_memory` if the caller has it already.
+    `replay_place` is the result of `check_memory`, and `first` a new environment, if the caller
+    has them already.
     """
     device = compute_on(config.device, config.threads)
     population = Population(config, device)
     streams = [Streams.from_seed(seed) for seed in config.agent_seeds]
     count = config.environment.count
-    environments = make_environments(config, [own.env for own in streams for _ in range(count)])
+    seeds = [own.env for own in streams for _ in range(count)]
+    environments = make_environments(config, seeds, first)
     task = environments.task
     collector = make_collector(environments, population, streams)
     place = replay_place or check_memory(config, task)

@@ -20,32 +20,48 @@ class Setup:
 
     config: Config
     """With the device and the number of threads that will be used."""
-    task: Task
+    environment: Environment
+    """The environment from which the task was read, not used yet; training takes it over."""
     replay_place: str
     """Where the replay buffers are kept: a device, or "disk" for images."""
+
+    @property
+    def task(self) -> Task:
+        return self.environment.task
 
 
 def set_up(config: Config) -> Setup:
     """Check a configuration before anything is written. Raises UserError if it cannot be used."""
     device = choose_device(check(config).device)
     config = dataclasses.replace(config, device=str(device))
-    task = read_task(config)
-    place = check_memory(config, task)
-    threads = config.threads or choose_threads(config, task)
-    return Setup(dataclasses.replace(config, threads=threads), task, place)
+    environment = make_first_environment(config)
+    try:
+        place = check_memory(config, environment.task)
+        threads = config.threads or choose_threads(config, environment.task)
+    except BaseException:
+        environment.close()
+        raise
+    return Setup(dataclasses.replace(config, threads=threads), environment, place)
 
 
 def read_task(config: Config) -> Task:
-    """Make one environment and read its spaces; refuse what cannot be trained."""
-    environment = Environment(config.environment)
+    """Make one environment, read its spaces and close it."""
+    environment = make_first_environment(config)
     environment.close()
+    return environment.task
+
+
+def make_first_environment(config: Config) -> Environment:
+    """Make one environment; refuse what cannot be trained."""
+    environment = Environment(config.environment)
     task = environment.task
     if config.environment.normalize_observations and has_images(task.layout):
+        environment.close()
         raise UserError(
             f"{task.id} observes images, which need no environment.normalize_observations; "
             "turn it off."
         )
-    return task
+    return environment
 
 
 def choose_device(name: str) -> torch.device:

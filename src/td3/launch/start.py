@@ -4,7 +4,7 @@ import dataclasses
 import shutil
 import traceback
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import torch
 
 from td3.config import Config, varied
 from td3.config.checks import check
+from td3.environments.environment import Environment
 from td3.environments.simulators import resolve_version
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import CURVES, check_file, remove
@@ -19,7 +20,7 @@ from td3.integrations import make_tracker
 from td3.launch.assembly import assemble
 from td3.launch.overview import DurationEstimate, describe_plan, suggest_recipe
 from td3.launch.progress import Display, best_steps
-from td3.launch.setup import set_up
+from td3.launch.setup import Setup, set_up
 from td3.launch.stop_messages import describe_full_gpu, describe_stop
 from td3.run import checkpoint
 from td3.run.folder import check_entries, create, read_config, rewrite_config
@@ -39,11 +40,19 @@ def start(
     given = check(config).environment
     environment = dataclasses.replace(given, id=resolve_version(given.id))
     setup = set_up(dataclasses.replace(config, environment=environment))
+    with closing(setup.environment):
+        return start_training(setup, folder, display)
+
+
+def start_training(setup: Setup, folder: Path | None, display: Display | None) -> tuple[Path, int]:
+    """Make the run folder and run the loop; returns the folder and an exit code."""
     is_new = folder is None or not folder.exists()
     folder = create(setup.config, folder)
     try:
         check_disk(setup.config, setup.task, setup.replay_place, folder)
-        with open_training(setup.config, folder, display, setup.replay_place) as training:
+        with open_training(
+            setup.config, folder, display, setup.replay_place, setup.environment
+        ) as training:
             show_plan(training, folder)
             return folder, run_loop(training, "start", display)
     except RunBusy:
@@ -93,8 +102,18 @@ def resume(
         config = varied(config, {"loop.steps": steps})
     show_phase(display, "making the environment and measuring threads")
     setup = set_up(dataclasses.replace(config, device=device or config.device))
-    check_disk(setup.config, setup.task, setup.replay_place, folder)
-    with open_training(setup.config, folder, display, setup.replay_place) as training:
+    with closing(setup.environment):
+        check_disk(setup.config, setup.task, setup.replay_place, folder)
+        return continue_training(setup, folder, origin, display)
+
+
+def continue_training(
+    setup: Setup, folder: Path, origin: dict[str, str], display: Display | None
+) -> int:
+    """Restore the newest checkpoint and run the loop; returns an exit code."""
+    with open_training(
+        setup.config, folder, display, setup.replay_place, setup.environment
+    ) as training:
         show_phase(display, "loading the checkpoint")
         remarks = training.restore()
         rewrite_config(folder, setup.config, origin)
@@ -110,9 +129,16 @@ def resume(
 
 @contextmanager
 def open_training(
-    config: Config, folder: Path, display: Display | None = None, replay_place: str = ""
+    config: Config,
+    folder: Path,
+    display: Display | None = None,
+    replay_place: str = "",
+    first: Environment | None = None,
 ) -> Iterator[Training]:
-    """Lock a run folder and build its training, with trackers and display."""
+    """Lock a run folder and build its training, with trackers and display.
+
+    `first` is an environment of this configuration that was already made; training takes it over.
+    """
     with ExitStack() as stack:
         stack.enter_context(lock_run(folder))
         check_entries(folder)
@@ -127,7 +153,7 @@ def open_training(
             sinks.append(Guarded(name, make_tracker(name, config, folder), warn))
             stack.callback(sinks[-1].close)
         show_phase(display, "making networks, replay buffer and environments")
-        training = assemble(config, folder, sinks, replay_place)
+        training = assemble(config, folder, sinks, replay_place, first)
         stack.callback(training.close)
         if display:
             shown = Guarded("The display", display, warn)
