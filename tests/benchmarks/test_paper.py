@@ -250,7 +250,10 @@ def test_pretrained_with_a_bad_name_exits_2(
 def test_resume_of_stored_results_raises_and_changes_nothing(tmp_path: Path) -> None:
     write_stored_run(tmp_path, "Ant-v5", [[0.0, 1.0]])
     before = {path.name: path.read_bytes() for path in (tmp_path / "Ant-v5").iterdir()}
-    with pytest.raises(UserError, match=r"holds results of a run, not the run; it cannot be cont"):
+    with pytest.raises(
+        UserError,
+        match=r"contains only the results of a run, without checkpoints; it cannot be cont",
+    ):
         resume(tmp_path / "Ant-v5")
     assert {path.name: path.read_bytes() for path in (tmp_path / "Ant-v5").iterdir()} == before
     with pytest.raises(UserError, match="results without policies"):

@@ -347,13 +347,13 @@ def test_parsing_does_not_import_torch() -> None:
 def test_storage_checks_compare_replay_buffer_with_memory_and_disk(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    memory, disk = machine_checks.check_storage(tmp_path, 17, 6, None)
+    memory, disk = machine_checks.check_storage(tmp_path, machine_checks.HALF_CHEETAH)
     assert "takes 168 MB per seed" in memory.message
     assert (memory.status, disk.status) == ("ok", "ok")
     monkeypatch.setattr("td3.run.memory.available_bytes", lambda: 10**8)
     usage = type(shutil.disk_usage(tmp_path))(10**9, 10**9 - 10**8, 10**8)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
-    memory, disk = machine_checks.check_storage(tmp_path, 17, 6, None)
+    memory, disk = machine_checks.check_storage(tmp_path, machine_checks.HALF_CHEETAH)
     assert (memory.status, disk.status) == ("error", "warning")
     assert "--loop.replay-size" in memory.advice
 

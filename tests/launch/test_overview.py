@@ -25,6 +25,7 @@ class Screen:
         self.messages.append(str(record.get("message", "")))
 
     def step(self, step: int) -> None: ...
+    def phase(self, doing: str) -> None: ...
     def stopping(self) -> bool:
         return False
 

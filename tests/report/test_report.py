@@ -344,7 +344,7 @@ def test_read_run_not_a_run_folder_is_refused(tmp_path: Path) -> None:
         read_run(tmp_path / "cheeta-paper")
     with pytest.raises(UserError, match=r"no config\.toml"):
         read_run(tmp_path / "empty")
-    with pytest.raises(UserError, match="holds runs"):
+    with pytest.raises(UserError, match="contains runs"):
         read_run(tmp_path)
     with pytest.raises(UserError, match="at least one"):
         read_runs([])
