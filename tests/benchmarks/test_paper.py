@@ -252,7 +252,7 @@ def test_resume_of_stored_results_raises_and_changes_nothing(tmp_path: Path) -> 
     before = {path.name: path.read_bytes() for path in (tmp_path / "Ant-v5").iterdir()}
     with pytest.raises(
         UserError,
-        match=r"contains only the results of a run, without checkpoints; it cannot be cont",
+        match="contains only the results of a run",
     ):
         resume(tmp_path / "Ant-v5")
     assert {path.name: path.read_bytes() for path in (tmp_path / "Ant-v5").iterdir()} == before
