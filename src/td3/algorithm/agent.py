@@ -1,9 +1,8 @@
 """Steps 4 to 15: how TD3 learns.
 
 Twin Delayed DDPG (Fujimoto, van Hoof & Meger, 2018): an actor proposes actions, twin critics
-estimate their value, and three tricks keep the critics from overestimating: smoothed target actions
-(step 6), the smaller of two target values (step 8), and a delayed actor and delayed targets
-(steps 13 to 15).
+estimate their value, and three tricks counter overestimation: smoothed target actions (step 6), the
+smaller of two target values (step 8), and a delayed actor and targets (steps 13 to 15).
 """
 
 import functools
