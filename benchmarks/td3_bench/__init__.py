@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from td3.cli import fail
-from td3.errors import RunStopped, UserError, nearest
+from td3.cli import exit_code_of
+from td3.errors import UserError, nearest
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = {
@@ -31,14 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(f"  {name:<14}{text}" for name, text in COMMANDS.items()))
         print("\nSpeed without comparison: td3 bench update, td3 bench throughput")
         return 0
-    try:
-        return run_command(words[0], words[1:])
-    except UserError as error:
-        return fail(str(error), 2)
-    except RunStopped as error:
-        return fail(str(error), 1)
-    except KeyboardInterrupt:
-        return fail("Interrupted.", 130)
+    return exit_code_of(lambda: run_command(words[0], words[1:]))
 
 
 def run_command(command: str, words: list[str]) -> int:

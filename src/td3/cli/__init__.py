@@ -11,7 +11,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from td3.errors import RunStopped, UserError, nearest
@@ -58,8 +58,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if names_task(words):
         with contextlib.suppress(FileNotFoundError):  # the current folder may have been deleted
             sys.path.append(os.getcwd())  # so that my_package:MyEnv-v0 can be imported from here
+    return exit_code_of(lambda: dispatch(words[0], words[1:]))
+
+
+def exit_code_of(action: Callable[[], int]) -> int:
+    """Run a command; an error becomes one sentence on stderr and an exit code."""
     try:
-        return dispatch(words[0], words[1:])
+        return action()
     except UserError as error:
         return fail(str(error), 2)
     except RunStopped as error:
@@ -109,7 +114,6 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
 
     from td3.cli.values import registry
 
-    command = command.replace("_", " ")
     options = {} if default is None else {"default": default}
     captured = io.StringIO()
     try:
