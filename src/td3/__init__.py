@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from td3.algorithm.networks import Actor, Critic
     from td3.algorithm.replay import ReplayBuffer
     from td3.errors import RunStopped, UserError
-    from td3.launch.api import train
+    from td3.api.train import train
     from td3.policy.evaluation import evaluate
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy
@@ -19,7 +19,7 @@ _PUBLIC = {
     "ReplayBuffer": "td3.algorithm.replay",
     "Actor": "td3.algorithm.networks",
     "Critic": "td3.algorithm.networks",
-    "train": "td3.launch.api",
+    "train": "td3.api.train",
     "evaluate": "td3.policy.evaluation",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",

@@ -143,7 +143,7 @@ def test_settings_may_be_named_with_their_table(
         asked.append(config)
         return folder, 0
 
-    monkeypatch.setattr("td3.launch.api.start", begin)
+    monkeypatch.setattr("td3.api.train.start", begin)
     nested = TINY | {"environment": {"id": "Pendulum-v1", "action_repeat": 2}}
     td3.train(run=tmp_path, **nested)
     flat = {"loop.random_steps": 10, "agent.batch_size": 4, "environment.action_repeat": 2}
@@ -191,7 +191,7 @@ def test_an_environment_is_named_not_given() -> None:
 def test_who_is_interrupted_hears_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("td3.launch.api.start", lambda config, folder, shown: (folder, 130))
+    monkeypatch.setattr("td3.api.train.start", lambda config, folder, shown: (folder, 130))
     with pytest.raises(KeyboardInterrupt, match=f"Saved. Continue with: td3 resume {tmp_path}"):
         td3.train("Pendulum-v1", "quick", run=tmp_path)
 

@@ -1,0 +1,1 @@
+"""What Python users call: train, resume, load a run, evaluate. The commands call the same code."""
