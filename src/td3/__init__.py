@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from td3.algorithm.agent import TD3
     from td3.algorithm.networks import Actor, Critic
     from td3.algorithm.replay import ReplayBuffer
-    from td3.errors import RunStopped, UserError
     from td3.api.train import train
+    from td3.errors import RunStopped, UserError
     from td3.policy.evaluation import evaluate
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy

@@ -15,13 +15,13 @@ from torch.utils._pytree import tree_leaves
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
+from td3.api.train import train
 from td3.config import from_dict
 from td3.execution import CpuLearner, threads
 from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool, calls_for
 from td3.execution.cpu.learner import CpuActing
 from td3.execution.trace import agent_tensors, trace, update_inputs
-from td3.api.train import train
 from td3.launch.start import open_training, resume
 from td3.run.folder import create
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from support.run_tools import command, different, flags, tiny, train_in_pieces
 
-from td3.errors import RunBusy, RunStopped, UserError
 from td3.api.train import train
+from td3.errors import RunBusy, RunStopped, UserError
 from td3.launch.start import resume, start
 from td3.run import checkpoint
 
