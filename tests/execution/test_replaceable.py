@@ -61,8 +61,8 @@ def test_is_fusible_with_unsupported_sizes_is_false() -> None:
 def test_fuse_adam_with_a_subclass_keeps_its_step() -> None:
     agent = TD3(3, 2, hidden_sizes=(16, 16), seed=0)
     agent.trained["critic"].optimizer = GradientDescent(agent.critic)
-    fuse_adam(agent)
     assert is_plain_adam(agent.actor_optimizer)
+    fuse_adam(agent)
     assert "step" in agent.actor_optimizer.__dict__
     assert not is_plain_adam(agent.critic_optimizer)
     assert "step" not in agent.critic_optimizer.__dict__

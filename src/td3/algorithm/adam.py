@@ -1,6 +1,5 @@
 """Adam along the agent axis."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,22 +38,6 @@ class Adam(torch.optim.Optimizer):
         self.count, self.mean, self.square = count, mean, square
         state = {"step": count, "exp_avg": mean, "exp_avg_sq": square}
         self.state[self.param_groups[0]["params"][0]] = state
-
-    def member(self, agent: int, network: StackedParameters) -> "Adam":
-        """The optimizer of one agent, on the same memory."""
-        return self.rebind(network, lambda tensor: tensor[agent : agent + 1])
-
-    def clone(self, network: StackedParameters) -> "Adam":
-        """A copy for a copy of the network."""
-        return self.rebind(network, torch.clone)
-
-    def rebind(self, network: StackedParameters, select: Callable[[Tensor], Tensor]) -> "Adam":
-        """The same optimizer for another network, with `select` applied to each state tensor."""
-        group = self.param_groups[0]
-        rate = select(group["lr"]) if isinstance(group["lr"], Tensor) else group["lr"]
-        other = Adam(network, rate, group["betas"], group["eps"])
-        other.bind_state(select(self.count), select(self.mean), select(self.square))
-        return other
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Copy the state of another optimizer's `state_dict`."""

@@ -15,15 +15,17 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from td3.algorithm.adam import Adam
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.normalizer import Normalizer
-from td3.algorithm.replay import Batch
+from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.settings import Diagnostics, UpdateSettings
-from td3.algorithm.stacked import per_agent
+from td3.algorithm.stacked import StackedParameters, per_agent
 from td3.algorithm.state import AgentState
 from td3.algorithm.trained import Trained, minimize
+from td3.config import VariantSettings
 from td3.layout import Layout, has_images
 from td3.seeding import Streams, as_seeds
 
@@ -34,7 +36,17 @@ class TD3(AgentState):
     `update` draws no random numbers: batch and noise are its arguments. `train` draws them from
     each agent's own streams and calls `update`. If the `layout` of a state has images, a
     convolutional encoder turns each into `features` numbers.
+
+    A variant is a subclass that overrides some of the methods below. It may keep tensors as
+    attributes; their first axis is the agent. Everything else must stay the same during training.
     """
+
+    critics = 2
+    """Number of critics of each agent."""
+    Settings = VariantSettings
+    """The variant's own settings, a dataclass; the values are in `variant`."""
+    replay_class: type[Replay] = ReplayBuffer
+    """The replay buffer that a run makes for states without images."""
 
     def __init__(
         self,
@@ -52,10 +64,13 @@ class TD3(AgentState):
         features: int = 50,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        variant: VariantSettings | None = None,
     ) -> None:
+        self.variant = variant or self.Settings()
         streams = [Streams.from_seed(s) for s in as_seeds(seed)]
         self.agents = len(streams)
-        self.state_dim, self.action_dim = state_dim, action_dim
+        self.state_dim, self.action_dim, self.max_action = state_dim, action_dim, max_action
+        self.hidden_sizes = tuple(hidden_sizes)
         self.device, self.dtype = torch.device(device), dtype
         self.smooth = [stream.smooth for stream in streams]
         self.trained, self.normalizer = {}, None
@@ -66,14 +81,25 @@ class TD3(AgentState):
         inputs = state_dim
         if layout and has_images(layout):
             encoder = Encoder(layout, channels, features, **shared)
-            self.trained["encoder"] = Trained.start(encoder, critic_learning_rate)
+            self.trained["encoder"] = self.start(encoder, critic_learning_rate)
             inputs = encoder.outputs
-        actor = Actor(inputs, action_dim, max_action, hidden_sizes, **shared)
-        critic = Critic(inputs, action_dim, hidden_sizes, **shared)
-        self.trained["actor"] = Trained.start(actor, actor_learning_rate)
-        self.trained["critic"] = Trained.start(critic, critic_learning_rate)
+        actor, critic = self.make_actor(inputs, **shared), self.make_critic(inputs, **shared)
+        self.trained["actor"] = self.start(actor, actor_learning_rate)
+        self.trained["critic"] = self.start(critic, critic_learning_rate)
         if normalize_observations:
             self.normalizer = Normalizer(self.agents, state_dim, dtype, self.device)
+
+    def make_actor(self, inputs: int, **shared: Any) -> Actor:
+        """Step 2: the actor. `shared`: agents, streams, dtype and device."""
+        return Actor(inputs, self.action_dim, self.max_action, self.hidden_sizes, **shared)
+
+    def make_critic(self, inputs: int, **shared: Any) -> Critic:
+        """Step 3: the critics, as one network."""
+        return Critic(inputs, self.action_dim, self.hidden_sizes, critics=self.critics, **shared)
+
+    def make_optimizer(self, network: StackedParameters, learning_rate: float | Tensor) -> Adam:
+        """The optimizer of steps 12 and 13."""
+        return Adam(network, learning_rate)
 
     def train(
         self,
@@ -91,16 +117,16 @@ class TD3(AgentState):
         diagnostics = []
         for _ in range(iterations):
             # Step 4: sample a batch uniformly, so that it mixes transitions of many episodes.
-            batch = replay_buffer.gather(replay_buffer.draw(batch_size), self.device)
-            noise = self.draw_noise(batch_size)
-            diagnostics.append(self.update(batch, noise, settings))
+            chosen = replay_buffer.draw(batch_size)
+            batch, noise = replay_buffer.gather(chosen, self.device), self.draw_noise(batch_size)
+            found = self.update(batch, noise, settings)
+            replay_buffer.set_priorities(chosen, found.priorities)
             self.flush_denormals()
+            diagnostics.append(found)
         return diagnostics
 
-    def target_q(self, batch: Batch, noise: Tensor, settings: UpdateSettings) -> Tensor:
-        """Steps 5 to 9: the value that the critics should learn, (agents, batch, 1)."""
-        next_state = self.observe_target(batch.next_state)
-
+    def target_action(self, next_state: Tensor, noise: Any, settings: UpdateSettings) -> Tensor:
+        """Steps 5 and 6: the next action, (agents, batch, action_dim)."""
         # Step 5: the target actor proposes the next action.
         next_action = self.actor_target(next_state)
 
@@ -109,15 +135,20 @@ class TD3(AgentState):
         clip = per_agent(settings.noise_clip, noise)
         smoothing = (noise * per_agent(settings.policy_noise, noise)).clamp(-clip, clip)
         limit = self.actor.max_action
-        next_action = (next_action + smoothing).clamp(-limit, limit)
+        return torch.clamp(next_action + smoothing, -limit, limit)
 
-        # Step 7: both target critics value it. The online critics would chase a target that moves
+    def target_q(self, batch: Batch, noise: Any, settings: UpdateSettings) -> Tensor:
+        """Steps 5 to 9: the value that the critics should learn, (agents, batch, 1)."""
+        next_state = self.observe_target(batch.next_state)
+        next_action = self.target_action(next_state, noise, settings)
+
+        # Step 7: all target critics value it. The online critics would chase a target that moves
         # with every update.
-        next_q1, next_q2 = self.critic_target(next_state, next_action)
+        next_values = self.critic_target(next_state, next_action)
 
         # Step 8: keep the smaller value. The actor seeks out actions that are overestimated; the
         # minimum of two independent estimates counteracts that.
-        next_q = torch.minimum(next_q1, next_q2)
+        next_q = self.combine(next_values, noise)
 
         # Step 9: the Bellman target. After a terminal state there is no further reward. The
         # target is a constant for the critics: no gradient flows through it.
@@ -125,16 +156,21 @@ class TD3(AgentState):
         target_q: Tensor = batch.reward + (1 - batch.done) * discount * next_q
         return target_q
 
+    def combine(self, next_values: Sequence[Tensor], noise: Any) -> Tensor:
+        """Step 8: one value from those of all target critics, (agents, batch, 1)."""
+        return functools.reduce(torch.minimum, next_values)
+
     def update(
-        self, batch: Batch, noise: Tensor, settings: UpdateSettings | None = None
+        self, batch: Batch, noise: Any, settings: UpdateSettings | None = None
     ) -> Diagnostics:
-        """Steps 5 to 15. `noise`: standard normal numbers, (agents, batch, action_dim)."""
+        """Steps 5 to 15. `noise`: what `draw_noise` returns, (agents, batch, action_dim)."""
         settings = settings or UpdateSettings()
+        batch = self.prepare(batch)
         state = self.observe(batch.state)
         with torch.no_grad():  # steps 5 to 9
             target_q = self.target_q(batch, noise, settings)
 
-        # Step 10: both critics value the action in the buffer, because that is the action whose
+        # Step 10: all critics value the action in the buffer, because that is the action whose
         # reward was observed.
         values = self.critic(state, batch.action)
 
@@ -144,7 +180,7 @@ class TD3(AgentState):
         # Step 12: one optimizer step of the critics towards the target. The encoder of images
         # learns from this loss too, and from no other.
         encoders = [self.trained["encoder"]] if self.encoder else []
-        minimize(critic_loss, self.trained["critic"], *encoders)
+        self.minimize(critic_loss, self.trained["critic"], *encoders)
 
         # Steps 13 to 15 are delayed: they happen on updates 0, policy_freq, 2 · policy_freq, …
         # The actor follows the critics, so the critics get time to become accurate first.
@@ -152,19 +188,22 @@ class TD3(AgentState):
         if self.due(settings.policy_freq):
             # Step 13: the actor takes a step up the first critic's value.
             actor_loss = self.actor_loss(state.detach() if self.encoder else state)
-            minimize(actor_loss, self.trained["actor"])
+            self.minimize(actor_loss, self.trained["actor"])
             actor_loss = actor_loss.detach()
 
             # Step 14: the actor target follows slowly. It is part of the Bellman target (step 5),
             # which must not move fast while the critics learn it.
-            self.trained["actor"].move_target(settings.tau)
+            self.move_target(self.trained["actor"], settings)
 
             # Step 15: the critic targets follow slowly, for the same reason (step 7).
             for network in [self.trained["critic"], *encoders]:
-                network.move_target(settings.tau)
+                self.move_target(network, settings)
 
         self.updates += 1
-        return Diagnostics(critic_loss.detach(), values[0].detach().mean(dim=(1, 2)), actor_loss)
+        with torch.no_grad():
+            priorities = self.priorities(values, target_q)
+        q = values[0].detach().mean(dim=(1, 2))
+        return Diagnostics(critic_loss.detach(), q, actor_loss, priorities)
 
     def critic_loss(self, values: Sequence[Tensor], target_q: Tensor) -> Tensor:
         """Step 11: the sum of the critics' mean squared errors, one loss per agent, (agents,)."""
@@ -174,6 +213,22 @@ class TD3(AgentState):
     def actor_loss(self, state: Tensor) -> Tensor:
         """Step 13: minus the first critic's value of the actor's actions, (agents,)."""
         return -self.critic.Q1(state, self.actor(state)).mean(dim=(1, 2))
+
+    def minimize(self, loss: Tensor, *networks: Trained[Any]) -> None:
+        """Steps 12 and 13: one optimizer step of these networks, and of no other."""
+        minimize(loss, *networks)
+
+    def move_target(self, network: Trained[Any], settings: UpdateSettings) -> None:
+        """Steps 14 and 15: Polyak averaging of one target."""
+        network.move_target(settings.tau)
+
+    def prepare(self, batch: Batch) -> Batch:
+        """Step 4: change a sampled batch, for example scale its rewards."""
+        return batch
+
+    def priorities(self, values: Sequence[Tensor], target_q: Tensor) -> Tensor | None:
+        """Step 4: how often to sample these transitions again, (agents, batch); None: uniformly."""
+        return None
 
     def observe(self, state: Tensor) -> Tensor:
         """What actor and critics see of a state: normalised numbers, features of images."""
@@ -186,15 +241,3 @@ class TD3(AgentState):
         if self.normalizer:
             next_state = self.normalizer(next_state)
         return self.encoder_target(next_state) if self.encoder_target else next_state
-
-    def due(self, policy_freq: int) -> bool:
-        """Whether this update moves the actor and the targets."""
-        delay, *others = {count % policy_freq for count in self.updates.tolist()}
-        if others:
-            raise ValueError("the agents have different numbers of updates; train each member(k)")
-        return bool(delay == 0)
-
-    @torch.no_grad()
-    def act(self, states: Tensor) -> Tensor:
-        """Actions without exploration noise: (agents, n, state_dim) → (agents, n, action_dim)."""
-        return self.actor(self.observe(states))  # type: ignore[no-any-return]

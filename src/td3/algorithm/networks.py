@@ -46,7 +46,7 @@ class Actor(StackedMLP):
 
 
 class Critic(StackedMLP):
-    """Step 3: twin critics, two independent estimates of the return after an action.
+    """Step 3: twin critics, two (or more) independent estimates of the return after an action.
 
     They share no layer. Their errors must differ, so that the smaller of the two values (step 8)
     counteracts overestimation. Their targets are copies that follow slowly (step 15).
@@ -58,24 +58,28 @@ class Critic(StackedMLP):
         action_dim: int,
         hidden_sizes: Sequence[int] = (400, 300),
         *,
+        critics: int = 2,
         agents: int = 1,
         streams: Sequence[Stream] | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__((agents, 2), (state_dim + action_dim, *hidden_sizes, 1), dtype, device)
+        super().__init__(
+            (agents, critics), (state_dim + action_dim, *hidden_sizes, 1), dtype, device
+        )
         self.state_dim, self.action_dim = state_dim, action_dim
         self.initialize(streams)
 
-    def forward(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Both values of each (state, action): (agents, batch, 1) each; one agent: (batch, 1)."""
+    def forward(self, state: Tensor, action: Tensor) -> tuple[Tensor, ...]:
+        """Every critic's values, (agents, batch, 1) each; one agent: without the agent axis."""
         if state.dim() == 2:
-            q1, q2 = self(state.unsqueeze(0), action.unsqueeze(0))
-            return q1.squeeze(0), q2.squeeze(0)
-        # Each critic gets the same input: (agents, batch, width) → (agents · 2, batch, width).
-        pairs = self.join(state, action).unsqueeze(1).expand(-1, 2, -1, -1).flatten(0, 1)
-        q1, q2 = self.compute(pairs, self.flat.flatten(0, 1)).unflatten(0, (-1, 2)).unbind(1)
-        return q1, q2
+            values = self(state.unsqueeze(0), action.unsqueeze(0))
+            return tuple([value.squeeze(0) for value in values])
+        # Each critic gets the same input, (agents · critics, batch, width).
+        critics = self.leading[1]
+        pairs = self.join(state, action).unsqueeze(1).expand(-1, critics, -1, -1).flatten(0, 1)
+        values = self.compute(pairs, self.flat.flatten(0, 1))
+        return tuple(values.unflatten(0, (-1, critics)).unbind(1))
 
     def Q1(self, state: Tensor, action: Tensor) -> Tensor:
         """The first critic alone: all that the actor needs (step 13)."""

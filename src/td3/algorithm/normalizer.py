@@ -56,11 +56,3 @@ class Normalizer(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         return ((states - self.shift) * self.scale).clamp(-CLIP, CLIP)
-
-    def share(self, agent: int) -> "Normalizer":
-        """One agent's normalizer, on the same memory."""
-        rows = slice(agent, agent + 1)
-        one = Normalizer(1, self.mean.shape[1], self.shift.dtype, self.shift.device)
-        one.count, one.mean, one.spread = self.count[rows], self.mean[rows], self.spread[rows]
-        one.shift, one.scale = self.shift[rows], self.scale[rows]
-        return one

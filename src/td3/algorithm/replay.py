@@ -91,8 +91,13 @@ class ReplayBuffer(Replay):
     def append(self, agent: int, row: NDArray[np.floating]) -> None:
         """Write one row; in a full ring, over the oldest."""
         assert self.rows is not None
-        self.rows[agent, int(self.added[agent]) % self.capacity] = torch.from_numpy(row)
+        place = int(self.added[agent]) % self.capacity
+        self.rows[agent, place] = torch.from_numpy(row)
         self.added[agent] += 1
+        self.note_new(agent * self.capacity + place)
+
+    def note_new(self, places: int | Tensor) -> None:
+        """Called after rows were written; `places` count through the rows of all agents."""
 
     def prepare(self, sizes: tuple[int, ...]) -> None:
         """Check the sizes of a transition's parts; the first transition sets them."""
@@ -124,7 +129,16 @@ class ReplayBuffer(Replay):
         A uniform number times the size, not a random integer: then the stream advances by the
         same amount whatever the size, so numbers can be drawn ahead in blocks.
         """
-        return (uniform * self.sizes[:, None]).astype(np.int64)
+        sizes = self.sizes[:, None]
+        if type(self).choose is ReplayBuffer.choose:
+            return (uniform * sizes).astype(np.int64)
+        given = (torch.from_numpy(array).to(self.device) for array in (uniform, sizes))
+        chosen: NDArray[np.int64] = self.choose(*given).cpu().numpy()
+        return chosen
+
+    def choose(self, uniform: Tensor, sizes: Tensor) -> Tensor:
+        """Step 4 on a device: which rows numbers from 0 to 1 choose, (agents, batch)."""
+        return (uniform * sizes).long()
 
     def gather(
         self,

@@ -3,7 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -90,6 +90,9 @@ class Replay(ABC):
     ) -> "Batch":
         """The chosen transitions, as tensors on `device` (default: the buffer's device)."""
 
+    def set_priorities(self, chosen: Any, priorities: Tensor | None) -> None:  # noqa: B027
+        """Take the priorities of transitions that `draw` chose; a uniform buffer needs none."""
+
     def sample(self, batch_size: int) -> tuple[NDArray[np.floating], ...]:
         """Sample transitions uniformly, with replacement.
 
@@ -112,6 +115,12 @@ class Replay(ABC):
         for name in self.per_agent:
             setattr(one, name, getattr(self, name)[agent : agent + 1])
         return one
+
+    def reading_copy(self) -> Self:
+        """A buffer with the same transitions, on the same memory, and with its own streams."""
+        other = copy.copy(self)
+        other.streams = copy.deepcopy(self.streams)
+        return other
 
     def clear(self) -> None:
         """Forget all transitions."""

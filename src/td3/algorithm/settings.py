@@ -18,8 +18,10 @@ class UpdateSettings:
 
 
 class Diagnostics(NamedTuple):
-    """What an update measured: one number per agent, still on the device."""
+    """What an update measured, still on the device: one number per agent, (agents,)."""
 
     critic_loss: Tensor
     q: Tensor
     actor_loss: Tensor | None
+    priorities: Tensor | None = None
+    """Of the sampled transitions, (agents, batch)."""

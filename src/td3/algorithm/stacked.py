@@ -1,6 +1,5 @@
 """The agent axis: many independent networks side by side, in one tensor."""
 
-import copy
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from td3.algorithm.tensors import clone_tensors, take_member
 from td3.seeding import Stream, Streams, fresh_seed
 
 ALIGNMENT = 32  # numbers; kernels load each row in wide pieces
@@ -40,11 +40,6 @@ class PaddedParameter(nn.Parameter):
         *rows, width = self.shape
         return math.prod(rows) * (width - self.padding)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "PaddedParameter":
-        other = super().__deepcopy__(memo)  # type: ignore[no-untyped-call]
-        other.padding = self.padding
-        return other  # type: ignore[no-any-return]
-
 
 class StackedParameters(nn.Module):
     """The parameters of many independent networks of the same shape.
@@ -70,7 +65,6 @@ class StackedParameters(nn.Module):
             device: Where they are.
         """
         super().__init__()
-        self.leading = leading
         self.shapes = [shape for layer in shapes for shape in layer]
         self.sizes = [math.prod(shape) for shape in self.shapes]
         self.sizes.append(-sum(self.sizes) % ALIGNMENT)
@@ -78,8 +72,16 @@ class StackedParameters(nn.Module):
         self.flat = PaddedParameter.with_padding(zeros, self.sizes[-1])
 
     @property
+    def leading(self) -> Shape:
+        """(agents,), or (agents, networks per agent)."""
+        return tuple(self.flat.shape[:-1])
+
+    @property
     def agents(self) -> int:
-        return self.leading[0]
+        return self.flat.shape[0]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return clone_tensors(self)
 
     def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
         """Return (weight, bias) of each layer.
@@ -127,16 +129,7 @@ class StackedParameters(nn.Module):
 
     def member(self, agent: int) -> Self:
         """One agent's network, on the same memory: training one trains the other."""
-        member = copy.copy(self)
-        member._parameters, member._buffers = {}, {}
-        member.leading = (1, *self.leading[1:])
-        rows = slice(agent, agent + 1)
-        member.flat = PaddedParameter.with_padding(self.flat.data[rows], self.sizes[-1])
-        member.flat.requires_grad_(self.flat.requires_grad)
-        for name, buffer in self._buffers.items():
-            assert buffer is not None
-            member.register_buffer(name, buffer[rows], persistent=False)
-        return member
+        return take_member(self, self.agents, agent)
 
 
 class StackedMLP(StackedParameters):

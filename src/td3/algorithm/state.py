@@ -14,10 +14,17 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.normalizer import Normalizer
-from td3.algorithm.trained import Trained
+from td3.algorithm.stacked import StackedParameters
+from td3.algorithm.tensors import clone_tensors, named_tensors, take_member
+from td3.algorithm.trained import N, Trained
 from td3.seeding import Stream
 
 FLUSH_EVERY = 256  # updates
+
+
+def is_setting(path: str) -> bool:
+    """Whether a tensor with this path holds a setting, which the configuration stores."""
+    return path.startswith("variant.") or (".optimizer." in path and path.endswith(".lr"))
 
 
 class AgentState:
@@ -72,20 +79,13 @@ class AgentState:
         """One agent of several as an agent of its own, on the same memory and streams."""
         if self.agents == 1:
             return self
-        one = copy.copy(self)
+        one = take_member(self, self.agents, agent)
         one.agents, one.smooth = 1, self.smooth[agent : agent + 1]
-        one.trained = {name: network.member(agent) for name, network in self.trained.items()}
-        one.normalizer = self.normalizer.share(agent) if self.normalizer else None
         one.updates = self.updates[agent : agent + 1]
         return one
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        other = copy.copy(self)
-        other.trained = copy.deepcopy(self.trained, memo)
-        other.normalizer = copy.deepcopy(self.normalizer, memo)
-        other.smooth = copy.deepcopy(self.smooth, memo)
-        other.updates = self.updates.copy()
-        return other
+        return clone_tensors(self)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything learnt, by name: networks, targets, Adam moments and counts."""
@@ -94,7 +94,20 @@ class AgentState:
             found |= network.tensors(name)
         if self.normalizer:
             found |= {f"normalizer.{k}": v for k, v in self.normalizer.state_dict().items()}
-        return found
+        return found | self.own_tensors(found)
+
+    def own_tensors(self, found: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of a variant, by their paths: all that nothing else stores."""
+        stored = {tensor.data_ptr() for tensor in found.values()}
+        derived = [own.max_action for own in (self.actor, self.actor_target)]
+        if self.normalizer:
+            derived += [self.normalizer.shift, self.normalizer.scale]
+        stored |= {tensor.data_ptr() for tensor in derived}
+        return {
+            f"own.{path}": tensor.detach()
+            for path, tensor in named_tensors(self).items()
+            if tensor.data_ptr() not in stored and not is_setting(path)
+        }
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Set every number to the one that `tensors` returned earlier."""
@@ -131,16 +144,36 @@ class AgentState:
             for network in self.trained.values():
                 network.optimizer.flush_denormals()
 
-    def draw_noise(self, batch_size: int) -> Tensor:
+    def start(self, network: N, learning_rate: float | Tensor) -> Trained[N]:
+        """Make the target, a copy, and the optimizer of a new network."""
+        target = copy.deepcopy(network).requires_grad_(False)
+        return Trained(network, target, self.make_optimizer(network, learning_rate))
+
+    def make_optimizer(self, network: StackedParameters, learning_rate: float | Tensor) -> Adam:
+        raise NotImplementedError
+
+    def draw_noise(self, batch_size: int) -> Any:
         """Draw the standard normal numbers of step 6 from each agent's own stream."""
         draws = np.empty((self.agents, batch_size, self.action_dim), dtype=np.float32)
         for stream, out in zip(self.smooth, draws, strict=True):
             stream.standard_normal(out=out, dtype=np.float32)
         return torch.from_numpy(draws).to(self.device, self.dtype)
 
+    def due(self, policy_freq: int) -> bool:
+        """Whether this update moves the actor and the targets."""
+        delay, *others = {count % policy_freq for count in self.updates.tolist()}
+        if others:
+            raise ValueError("the agents have different numbers of updates; train each member(k)")
+        return bool(delay == 0)
+
+    def observe(self, state: Tensor) -> Tensor:
+        """What the networks see of a state."""
+        raise NotImplementedError
+
+    @torch.no_grad()
     def act(self, states: Tensor) -> Tensor:
         """Actions without exploration noise: (agents, n, state_dim) → (agents, n, action_dim)."""
-        raise NotImplementedError
+        return self.actor(self.observe(states))  # type: ignore[no-any-return]
 
     def select_action(self, state: ArrayLike) -> NDArray[np.floating]:
         """The action for one state; with several agents, one state and one action for each."""

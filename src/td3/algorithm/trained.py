@@ -1,6 +1,5 @@
 """A network that learns: the online network, its target and its optimizer."""
 
-import copy
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,25 +20,10 @@ class Trained(Generic[N]):
     target: N
     optimizer: Adam
 
-    @classmethod
-    def start(cls, network: N, learning_rate: float | Tensor) -> "Trained[N]":
-        """Begin with a target equal to the network."""
-        target = copy.deepcopy(network).requires_grad_(False)
-        return cls(network, target, Adam(network, learning_rate))
-
     @torch.no_grad()
     def move_target(self, tau: float | Tensor) -> None:
         """Polyak averaging: target ← (1 - tau) · target + tau · online."""
         self.target.flat.lerp_(self.online.flat, per_agent(tau, self.online.flat))
-
-    def member(self, agent: int) -> "Trained[N]":
-        """One agent's networks and optimizer, on the same memory."""
-        online = self.online.member(agent)
-        return Trained(online, self.target.member(agent), self.optimizer.member(agent, online))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Trained[N]":
-        online = copy.deepcopy(self.online, memo)
-        return Trained(online, copy.deepcopy(self.target, memo), self.optimizer.clone(online))
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         """All numbers by the names they have in files, e.g. `actor_target.layer_1.weight`."""

@@ -36,6 +36,7 @@ def common_settings(arguments: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 def row(name: str, help: str, default: Any) -> str:
+    name = "variant" if name == "variant.name" else name
     flag = "ENVIRONMENT" if name == "environment_id" else f"--{name.replace('_', '-')}"
     shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
     empty = shown is None or shown is False or shown in ("", {})

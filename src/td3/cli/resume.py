@@ -22,6 +22,8 @@ class Arguments:
     """New total of environment steps per agent."""
     device: str | None = None
     """Continue on another device; results then differ slightly."""
+    accept_changes: bool = False
+    """Continue although the code of the run's variant changed; the result is not exact."""
     show: bool = False
     """At the end, draw the learning curve and record a video."""
     quiet: bool = False
@@ -42,6 +44,12 @@ def run(arguments: Arguments) -> int:
     with open_display(config, quiet=arguments.quiet or arguments.json) as shown:
         from td3.launch.start import resume  # loads PyTorch, which takes seconds
 
-        code = resume(arguments.folder, arguments.steps, shown, arguments.device)
+        code = resume(
+            arguments.folder,
+            arguments.steps,
+            shown,
+            arguments.device,
+            accept_changes=arguments.accept_changes,
+        )
     finish(arguments.folder, code, arguments.show, arguments.quiet, arguments.json)
     return code

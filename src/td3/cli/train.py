@@ -8,11 +8,12 @@ from typing import Annotated
 import tyro
 
 from td3.cli import help
-from td3.config import Config, load_recipe, varied
+from td3.config import Config, from_dict, load_recipe, varied
 from td3.config.fields import setting
 from td3.errors import UserError
 
-EXAMPLES = {"--recipe": "course", "--track": "tensorboard", "--grid": "agent.tau=0.005,0.01"}
+EXAMPLES = {"--recipe": "course", "--track": "tensorboard", "--variant": "huber"}
+EXAMPLES["--grid"] = "agent.tau=0.005,0.01"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,16 +45,18 @@ class Arguments:
 
 
 def default(words: list[str]) -> Arguments:
-    """The defaults of all flags, which depend on the recipe."""
-    recipe = "paper"
+    """The defaults of all flags, which depend on the recipe and the variant."""
+    given = {"--recipe": "paper", "--variant": ""}
     for word, following in itertools.pairwise([*words, "--"]):
         if word in EXAMPLES and following.startswith("--"):
             raise UserError(f"{word} needs a value, e.g. {word} {EXAMPLES[word]}.")
-        if word == "--recipe":
-            recipe = following
-        elif word.startswith("--recipe="):
-            recipe = word.partition("=")[2]
-    return Arguments(config=varied(load_recipe(recipe), {"recipe": recipe}))
+        flag, equals, value = word.partition("=")
+        if flag in given:
+            given[flag] = value if equals else following
+    config = varied(load_recipe(given["--recipe"]), {"recipe": given["--recipe"]})
+    if given["--variant"]:  # its settings become flags
+        config = from_dict({"variant": given["--variant"]}, config)
+    return Arguments(config=config)
 
 
 def short_help(arguments: Arguments) -> str:

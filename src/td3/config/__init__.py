@@ -14,6 +14,7 @@ from td3.config.schema import (
     EvaluationConfig,
     LoopConfig,
     Value,
+    VariantSettings,
     varied,
 )
 from td3.config.spelling import ELSEWHERE, setting_near
@@ -31,6 +32,7 @@ __all__ = [
     "LoopConfig",
     "Setting",
     "Value",
+    "VariantSettings",
     "changes",
     "check",
     "declared_settings",

@@ -1,7 +1,7 @@
 """Validation: the range of each setting, and rules that concern several settings."""
 
 from td3.config.fields import declared_settings
-from td3.config.grid import VARIABLE
+from td3.config.grid import VARIABLE, variable_settings
 from td3.config.parsing import dotted, to_dict
 from td3.config.schema import WRAPPERS, Config, EnvironmentConfig
 from td3.config.spelling import setting_near
@@ -16,9 +16,9 @@ def check(config: Config) -> Config:
     Raises:
         UserError: A value is out of range, or settings contradict each other.
     """
-    check_grid(config.grid)
+    check_grid(config)
     values = dict(dotted(to_dict(config)))
-    for key, setting in declared_settings(Config).items():
+    for key, setting in declared_settings(config).items():
         if problem := setting.problem(values.get(key)):
             raise UserError(f"{key} {problem}.")
     if config.device not in ("auto", "cpu", "cuda") and not config.device.startswith("cuda:"):
@@ -28,19 +28,27 @@ def check(config: Config) -> Config:
     return config
 
 
-def check_grid(grid: dict[str, tuple[float, ...]]) -> None:
+def check_grid(config: Config) -> None:
     """Reject a grid that cannot be trained as one population."""
-    for key, values in grid.items():
-        if key not in VARIABLE:
+    own = variable_settings(config.variant)
+    variable = [*VARIABLE, *own]
+    for key, values in config.grid.items():
+        if key not in variable:
             if (meant := setting_near(key)) in VARIABLE:
                 raise UserError(f"{key} is not a setting. Did you mean {meant!r}?")
-            raise UserError(f"A grid cannot vary {key}; it can vary: {', '.join(VARIABLE)}.")
+            if key.startswith("variant."):
+                known = ", ".join(own) or "none"
+                raise UserError(
+                    f"A grid cannot vary {key}: it is no number of the variant "
+                    f"{config.variant.name or 'of plain TD3'}, which has: {known}."
+                )
+            raise UserError(f"A grid cannot vary {key}; it can vary: {', '.join(variable)}.")
         if not values:
             raise UserError(f"The grid has no value for {key}.")
         for position, value in enumerate(values):
             if value in values[:position]:
                 raise UserError(f"The grid has the value {value} of {key} twice.")
-            if problem := declared_settings(Config)[key].problem(value):
+            if problem := declared_settings(config)[key].problem(value):
                 raise UserError(f"{key} {problem}.")
 
 

@@ -98,10 +98,13 @@ def declared_settings(table: Any, prefix: str = "") -> Mapping[str, Setting]:
     """Dotted name → declaration, of a configuration class or instance and its tables."""
     found: dict[str, Setting] = {}
     for field in dataclasses.fields(table):
+        value = getattr(table, field.name, None)
         if "setting" in field.metadata:
             found[prefix + field.name] = field.metadata["setting"]
-        else:
-            found |= declared_settings(field.default, f"{prefix}{field.name}.")
+        elif dataclasses.is_dataclass(value):
+            found |= declared_settings(value, f"{prefix}{field.name}.")
+        else:  # a variant may declare a plain field
+            found[prefix + field.name] = Setting("")
     return found
 
 

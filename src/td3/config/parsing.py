@@ -6,8 +6,9 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from td3.config.schema import Config, Value
+from td3.config.schema import Config, Value, VariantSettings
 from td3.config.spelling import setting_near
+from td3.config.variants import settings_of, variant_name
 from td3.errors import UserError, nearest
 
 TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
@@ -32,6 +33,8 @@ def _merge(default: Any, data: Mapping[str, Any], prefix: str) -> Any:
             hint = f" Did you mean {meant!r}?" if meant else nearest(key, known)
             raise UserError(f"Unknown setting {prefix + key!r}.{hint}")
         current = getattr(default, key)
+        if isinstance(current, VariantSettings):
+            current, value = choose_variant(current, value)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, Mapping):
                 raise UserError(f"{prefix + key} must be a table of settings, got {value!r}.")
@@ -39,6 +42,19 @@ def _merge(default: Any, data: Mapping[str, Any], prefix: str) -> Any:
         else:
             changed[key] = _convert(value, hints[key], prefix + key)
     return dataclasses.replace(default, **changed)
+
+
+def choose_variant(current: VariantSettings, value: Any) -> tuple[VariantSettings, Any]:
+    """The default settings of the variant that is asked for, and the table of its settings."""
+    if isinstance(value, type):
+        value = variant_name(value)
+    table = {"name": value} if isinstance(value, str) else value
+    if isinstance(table, Mapping) and "name" in table:
+        name = table["name"] if isinstance(table["name"], str) else variant_name(table["name"])
+        table = {**table, "name": name}
+        if name != current.name:
+            current = settings_of(name)
+    return current, table
 
 
 def _convert(value: Any, hint: Any, key: str) -> Any:
@@ -83,8 +99,11 @@ def _plain(value: Any, key: str) -> Value:
 
 
 def to_dict(config: Config) -> dict[str, Any]:
-    """The configuration as nested plain tables."""
-    return dataclasses.asdict(config)
+    """The configuration as nested plain tables; without that of the variant for plain TD3."""
+    tables = dataclasses.asdict(config)
+    if not config.variant.name:
+        del tables["variant"]
+    return tables
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

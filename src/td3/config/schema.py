@@ -3,7 +3,9 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from td3.config import grid as grids
 from td3.config.fields import setting
@@ -160,6 +162,19 @@ class AgentConfig:
 
 
 @dataclass(frozen=True)
+class VariantSettings:
+    """The variant of the algorithm. A variant's own settings are fields of a subclass."""
+
+    name: Annotated[str, tyro.conf.arg(name="")] = setting(
+        "",
+        "Variant of TD3: a built-in name, or module:Class.",
+        "Built in: ensemble, huber, lap, layer_norm. Its own settings are --variant.NAME; "
+        "--help-all lists them.",
+        common=True,
+    )
+
+
+@dataclass(frozen=True)
 class LoopConfig:
     """Acting, storing, updating."""
 
@@ -238,6 +253,7 @@ class Config:
 
     environment: EnvironmentConfig = EnvironmentConfig()
     agent: AgentConfig = AgentConfig()
+    variant: VariantSettings = VariantSettings()
     loop: LoopConfig = LoopConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
@@ -273,6 +289,12 @@ class Config:
         "How updates run: auto (fast) or eager (plain PyTorch).",
         "auto uses preallocated kernels on a CPU and captured graphs on a GPU; eager is for "
         "debugging. Affects results: the two round differently.",
+    )
+    verify: bool = setting(
+        True,
+        "Compare the first updates with plain PyTorch.",
+        "If they differ, or if an update cannot be executed fast, the run continues with plain "
+        "PyTorch and says why. Costs less than a second.",
     )
     precision: Literal["tf32", "float32", "bf16"] = setting(
         "tf32",

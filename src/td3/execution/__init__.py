@@ -27,6 +27,7 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
 from td3.algorithm.replay_base import Replay
+from td3.execution.checked import Report
 from td3.execution.cpu.learner import CpuLearner
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -49,6 +50,8 @@ def make_learner(
     population: Population,
     execution: Literal["auto", "eager"] = "auto",
     precision: Literal["tf32", "float32", "bf16"] = "tf32",
+    check: bool = True,
+    report: Report = lambda message: None,
 ) -> Learner:
     """The fastest learner that supports this agent, its device and its replay buffer."""
     on_gpu = agent.device.type == "cuda"
@@ -57,9 +60,11 @@ def make_learner(
     if execution == "eager":
         return Learner(agent, replay, interval, population)
     if isinstance(replay, ReplayBuffer) and not on_gpu:
-        return CpuLearner(agent, replay, interval, population)
+        return CpuLearner(agent, replay, interval, population, check=check, report=report)
     compiled = can_compile()
-    options: dict[str, Any] = {"compiled": compiled, "fused": compiled and precision != "float32"}
+    fused = compiled and precision != "float32"
+    options: dict[str, Any] = {"compiled": compiled, "fused": fused}
+    options |= {"check": check, "report": report}
     if isinstance(replay, ReplayBuffer):
         from td3.execution.gpu.learner import GpuLearner
 

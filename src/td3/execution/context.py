@@ -29,20 +29,25 @@ class UpdateContext:
     batch_size: int
     policy_freq: int
     settings: Settings
+    whole: TD3 | None = None
+    """All agents, if `agent` is one of them."""
+    member: int | None = None
+    """Which of them is updated alone; None: all together."""
 
     @classmethod
-    def for_all(cls, learner: RowLearner) -> "UpdateContext":
-        numbers = learner.population.hyperparameters
-        return cls(learner.agent, learner.replay, learner.interval, **split_off_settings(numbers))
-
-    @classmethod
-    def for_member(cls, learner: RowLearner, member: int) -> "UpdateContext":
-        numbers = learner.population.hyperparameters_of(member)
+    def of(cls, learner: RowLearner, member: int | None) -> "UpdateContext":
+        """What to update: one member, or all together."""
+        population = learner.population
+        if member is None:
+            parts = (learner.agent, learner.replay, learner.interval)
+            return cls(*parts, **split_off_settings(population.hyperparameters))
         return cls(
             learner.agent.member(member),
             learner.replay.member(member),
             learner.interval.member(member),
-            **split_off_settings(numbers),
+            **split_off_settings(population.hyperparameters_of(member)),
+            whole=learner.agent,
+            member=member,
         )
 
 

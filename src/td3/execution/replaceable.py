@@ -5,10 +5,13 @@ import torch
 from td3.algorithm.adam import Adam
 from td3.algorithm.stacked import StackedMLP
 
+PLAIN_STEP = getattr(Adam.step, "__wrapped__", Adam.step)  # PyTorch wraps it for its profiler
 
-def is_plain_adam(optimizer: object) -> bool:
-    """Whether a fused kernel does what this optimizer's `step` does: no subclass."""
-    return type(optimizer) is Adam
+
+def is_plain_adam(optimizer: Adam) -> bool:
+    """Whether a fused kernel does what this optimizer's `step` does."""
+    own = vars(optimizer).get("step")
+    return type(optimizer) is Adam and (own is None or getattr(own, "__func__", own) is PLAIN_STEP)
 
 
 def is_fusible(network: StackedMLP) -> bool:
@@ -17,6 +20,7 @@ def is_fusible(network: StackedMLP) -> bool:
     return (
         type(network).compute is StackedMLP.compute
         and type(network).layers is StackedMLP.layers
+        and not {"compute", "layers"} & vars(network).keys()
         and network.flat.dtype == torch.float32
         and len(hidden) == 2
         and max(hidden) <= 256

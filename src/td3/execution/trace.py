@@ -2,25 +2,22 @@
 
 The graph includes autograd, the Adam steps and the Polyak steps. This module contains nothing of
 the algorithm. It runs the agent's own `update` once, on a copy whose tensors are the inputs of a
-function, and records the operations.
+function, and records the operations. An update that such a graph cannot represent is refused.
 """
 
-import copy
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
 from td3.algorithm.settings import UpdateSettings
-from td3.algorithm.stacked import StackedParameters
-from td3.algorithm.trained import N, Trained
+from td3.algorithm.tensors import TensorMapper, map_tensors, named_tensors
+from td3.execution.guard import NotTraceable, changed_value, watch_count
 
 Settings = dict[str, float | Tensor]
 """`discount`, `tau`, `policy_noise`, `noise_clip`: numbers, or tensors with one per agent."""
@@ -28,105 +25,105 @@ Prepare = Callable[[TD3], None]
 """Changes the copied agent before it is traced, e.g. how its networks compute."""
 
 
-class NetworkTensors(NamedTuple):
-    """What an update changes of one network: parameters, target, Adam's count and moments."""
-
-    online: Tensor
-    target: Tensor
-    steps: Tensor
-    mean: Tensor
-    square: Tensor
-
-
-class AgentTensors(NamedTuple):
-    """Every tensor of an agent that a traced function reads."""
-
-    networks: dict[str, NetworkTensors]
-    max_action: Tensor
-    normalizer: dict[str, Tensor]
-    """`shift` and `scale`, or empty."""
-    learning_rates: dict[str, Tensor]
-    """Tensors, so that a schedule needs no second graph."""
-
-
 class UpdateInputs(NamedTuple):
     """Every tensor that a traced update reads, in the order in which it takes them."""
 
-    agent: AgentTensors
+    agent: dict[str, Tensor]
+    """All tensors of the agent by their paths."""
+    rates: dict[str, Tensor]
+    """Learning rates: tensors, so that a schedule needs no second graph."""
     settings: dict[str, Tensor]
     """The settings that differ between agents."""
     batch: Batch
-    noise: Tensor
+    noise: Any
+    """A tensor, or tensors in tuples or dictionaries, as `draw_noise` returns it."""
 
     def fixed(self) -> list[Tensor]:
         """The inputs that are the same tensors in every update."""
-        return tree_leaves((self.agent, self.settings))
+        return tree_leaves((self.agent, self.rates, self.settings))
 
     def flat(self) -> list[Tensor]:
         return join_inputs(self.fixed(), self.batch, self.noise)
 
 
-def join_inputs(fixed: Sequence[Tensor], batch: Iterable[Tensor], noise: Tensor) -> list[Tensor]:
+class TracedUpdate(NamedTuple):
+    """A traced update and what it returns."""
+
+    graph: fx.GraphModule
+    losses: int
+    """How many diagnostics come first: critic_loss, q and perhaps actor_loss."""
+    prioritized: bool
+    """Whether priorities follow."""
+
+
+def join_inputs(fixed: Sequence[Tensor], batch: Iterable[Tensor], noise: Any) -> list[Tensor]:
     """The argument of a traced update, from `UpdateInputs.fixed` and what each update changes."""
-    return [*fixed, *batch, noise]
+    return [*fixed, *batch, *tree_leaves(noise)]
 
 
-def agent_tensors(agent: TD3) -> AgentTensors:
-    networks, rates = {}, {}
-    for name, network in agent.trained.items():
-        optimizer = network.optimizer
-        networks[name] = NetworkTensors(
-            network.online.flat.detach(),
-            network.target.flat.detach(),
-            optimizer.count,
-            optimizer.mean,
-            optimizer.square,
-        )
-        rate = optimizer.param_groups[0]["lr"]
-        rates[name] = torch.as_tensor(rate, dtype=torch.float64, device=agent.device)
-    known = agent.normalizer
-    normalizer = {"shift": known.shift, "scale": known.scale} if known else {}
-    return AgentTensors(networks, agent.actor.max_action, normalizer, rates)
-
-
-def update_inputs(agent: TD3, batch: Batch, noise: Tensor, settings: Settings) -> UpdateInputs:
+def update_inputs(agent: TD3, batch: Batch, noise: Any, settings: Settings) -> UpdateInputs:
     varied = {name: value for name, value in settings.items() if isinstance(value, Tensor)}
-    return UpdateInputs(agent_tensors(agent), varied, batch, noise)
+    return UpdateInputs(agent_tensors(agent), learning_rates(agent), varied, batch, noise)
+
+
+def agent_tensors(agent: TD3) -> dict[str, Tensor]:
+    """All tensors of an agent except learning rates, by their paths, without gradients."""
+    found = named_tensors(agent)
+    return {path: found[path].detach() for path in found if not is_rate(path)}
+
+
+def is_rate(path: str) -> bool:
+    return ".optimizer." in path and path.endswith(".lr")
+
+
+def learning_rates(agent: TD3) -> dict[str, Tensor]:
+    rates = {name: own.optimizer.param_groups[0]["lr"] for name, own in agent.trained.items()}
+    return {
+        name: torch.as_tensor(rate, dtype=torch.float64, device=agent.device)
+        for name, rate in rates.items()
+    }
 
 
 def trace(
     agent: TD3,
     batch: Batch,
-    noise: Tensor,
+    noise: Any,
     settings: Settings,
     delayed: bool,
     prepare: Prepare = lambda copied: None,
-) -> fx.GraphModule:
+) -> TracedUpdate:
     """`agent.update` as a function of the list `update_inputs(…).flat()`.
 
-    The function changes the networks' tensors in place. It returns critic_loss and q and, with the
-    `delayed` steps 13 to 15, actor_loss. Settings that are plain numbers become constants in it.
+    The function changes the agent's tensors in place. It returns critic_loss and q, with the
+    `delayed` steps 13 to 15 actor_loss, and the priorities if there are any. Settings that are
+    plain numbers become constants in it.
+
+    Raises:
+        NotTraceable: The update does something that the function would not do.
     """
     given = update_inputs(agent, batch, noise, settings)
     _, structure = tree_flatten(given)
+    outputs: list[int | bool] = []
 
     def update(inputs: Sequence[Tensor]) -> list[Tensor]:
         tensors: UpdateInputs = tree_unflatten(inputs, structure)
-        copied = bind_agent(agent, tensors.agent)
+        copied = bind_agent(agent, tensors.agent, tensors.rates)
+        copied.__dict__["due"] = lambda policy_freq: delayed
+        copied.updates = watch_count(agent.agents, 0 if delayed else 1)
         prepare(copied)
-        copied.updates = np.full(agent.agents, 0 if delayed else 1)
+        before = plain_values(copied)
         numbers = UpdateSettings(**{**settings, **tensors.settings}, policy_freq=2)
-        diagnostics = copied.update(tensors.batch, tensors.noise, numbers)
-        return [number for number in diagnostics if number is not None]
+        found = copied.update(tensors.batch, tensors.noise, numbers)
+        refuse_changes(copied, before)
+        write_back(copied, tensors.agent)
+        losses = [number for number in found[:3] if number is not None]
+        outputs[:] = [len(losses), found.priorities is not None]
+        return losses if found.priorities is None else [*losses, found.priorities]
 
     # Tracing runs the update, which changes its inputs; so it gets clones.
     graph: fx.GraphModule = make_fx(update)([tensor.clone() for tensor in given.flat()])
-    return graph
-
-
-def count_outputs(graph: fx.GraphModule) -> int:
-    """How many diagnostics a traced update returns."""
-    return len(graph.graph.output_node().args[0])  # type: ignore[arg-type]
+    refuse_operations(graph.graph)
+    return TracedUpdate(graph, int(outputs[0]), bool(outputs[1]))
 
 
 def acting_inputs(agent: TD3, states: Tensor) -> list[Tensor]:
@@ -139,50 +136,80 @@ def trace_acting(agent: TD3, states: Tensor) -> fx.GraphModule:
 
     def act(inputs: Sequence[Tensor]) -> list[Tensor]:
         *tensors, states = inputs
-        return [bind_agent(agent, tree_unflatten(tensors, structure)).act(states)]
+        copied = bind_agent(agent, tree_unflatten(tensors, structure), {})
+        copied.updates = watch_count(agent.agents, 0)
+        before = plain_values(copied)
+        actions = copied.act(states)
+        refuse_changes(copied, before)
+        return [actions]
 
-    graph: fx.GraphModule = make_fx(act)(acting_inputs(agent, states))
+    graph: fx.GraphModule = make_fx(act)(
+        [tensor.clone() for tensor in acting_inputs(agent, states)]
+    )
+    refuse_operations(graph.graph)
     return graph
 
 
-def bind_agent(agent: TD3, tensors: AgentTensors) -> TD3:
+def bind_agent(agent: TD3, tensors: Mapping[str, Tensor], rates: Mapping[str, Tensor]) -> TD3:
     """A copy of the agent that works on these tensors."""
-    copied = copy.copy(agent)
-    copied.trained = {}
-    for name, network in agent.trained.items():
-        own = tensors.networks[name]
-        online = bind_network(network.online, own.online)
-        target = bind_network(network.target, own.target)
-        optimizer = bind_optimizer(network.optimizer, online, own, tensors.learning_rates[name])
-        copied.trained[name] = Trained(online, target, optimizer)
-    for actor in (copied.actor, copied.actor_target):
-        object.__setattr__(actor, "max_action", tensors.max_action)
-    if agent.normalizer:
-        copied.normalizer = copy.copy(agent.normalizer)
-        copied.normalizer.shift = tensors.normalizer["shift"]
-        copied.normalizer.scale = tensors.normalizer["scale"]
+
+    def bind(path: str, tensor: Tensor) -> Tensor:
+        if path not in tensors:
+            return tensor
+        # Not an nn.Parameter: that would be a new tensor, which the tracer does not know.
+        return tensors[path].detach().requires_grad_(tensor.requires_grad)
+
+    copied = map_tensors(agent, bind)
+    for name, network in copied.trained.items():
+        optimizer = network.optimizer
+        if name in rates:
+            optimizer.param_groups[0]["lr"] = rates[name]
+        # PyTorch wraps both methods for its profiler, and would trace the wrapper too.
+        wrapped = type(optimizer).step
+        step = getattr(wrapped, "__wrapped__", wrapped).__get__(optimizer)
+        optimizer.__dict__.setdefault("step", step)
+        flat = network.online.flat
+        optimizer.__dict__["zero_grad"] = lambda flat=flat: setattr(flat, "grad", None)
     return copied
 
 
-def bind_network(network: N, flat: Tensor) -> N:
-    """A copy of the network with these parameters."""
-    copied = copy.copy(network)
-    copied._parameters, copied._buffers = {}, {}
-    # Not an nn.Parameter: that would be a new tensor, which the tracer does not know.
-    learns = network.flat.requires_grad
-    object.__setattr__(copied, "flat", flat.detach().requires_grad_(learns))
-    return copied
+def plain_values(copied: TD3) -> dict[str, Any]:
+    """Everything but tensors, by path; arrays and random generators as copies."""
+    mapper = TensorMapper(lambda path, tensor: tensor)
+    mapper.copy(copied)
+    return {
+        path: mapper.memo.get(id(value), value)
+        for path, value in mapper.values.items()
+        if ".optimizer._" not in path and path != "updates"
+    }
 
 
-def bind_optimizer(
-    optimizer: Adam, network: StackedParameters, tensors: NetworkTensors, rate: Tensor
-) -> Adam:
-    """A copy of the optimizer for the copied network."""
-    copied = copy.copy(optimizer)
-    copied.param_groups = [{**optimizer.param_groups[0], "params": [network.flat], "lr": rate}]
-    copied.count, copied.mean, copied.square = tensors.steps, tensors.mean, tensors.square
-    # PyTorch wraps both methods for its profiler, and would trace the wrapper too.
-    wrapped = type(optimizer).step
-    copied.__dict__["step"] = getattr(wrapped, "__wrapped__", wrapped).__get__(copied)
-    copied.__dict__["zero_grad"] = lambda: setattr(network.flat, "grad", None)
-    return copied
+def refuse_changes(copied: TD3, before: dict[str, Any]) -> None:
+    """Refuse an update that reads or changes what is not a tensor."""
+    if type(copied.updates).was_read:  # type: ignore[attr-defined]
+        raise NotTraceable("it reads self.updates")
+    if path := changed_value(before, plain_values(copied)):
+        raise NotTraceable(f"it changes self.{path}, which is no tensor")
+
+
+def write_back(copied: TD3, given: Mapping[str, Tensor]) -> None:
+    """Copy tensors that the update assigned to attributes into those of before."""
+    for path, tensor in named_tensors(copied).items():
+        if is_rate(path):
+            continue
+        if path not in given:
+            raise NotTraceable(f"it adds the tensor self.{path}; make it in __init__")
+        if tensor.shape != given[path].shape:
+            raise NotTraceable(f"it changes the shape of self.{path}")
+        if tensor.data_ptr() != given[path].data_ptr():
+            given[path].copy_(tensor.detach())
+
+
+def refuse_operations(graph: fx.Graph) -> None:
+    """Refuse operations whose repetition would not repeat what the update does."""
+    for node in graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            name = str(node.target).removeprefix("aten.").partition(".")[0]
+            raise NotTraceable(
+                f"it draws random numbers with PyTorch ({name}); draw them in draw_noise"
+            )

@@ -1,5 +1,6 @@
 """Build a training from a configuration."""
 
+import dataclasses
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,11 +10,13 @@ from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
 from td3.algorithm.replay_base import Replay
 from td3.config import Config
+from td3.config.variants import load_variant
 from td3.environments.backend import make_environments
 from td3.environments.base import Environments
 from td3.environments.environment import Environment
 from td3.environments.task import Task
 from td3.environments.workers.pool import WorkerPool
+from td3.errors import UserError
 from td3.execution import compute_on, make_learner
 from td3.files import check_file, remove
 from td3.run.memory import IMAGES_FILE, check_memory, stores_observations
@@ -63,7 +66,14 @@ def assemble(
         evaluations=make_evaluations(agent, config, task, worker_processes(environments)),
         interval=interval,
         learner=make_learner(
-            agent, replay, interval, population, config.execution, config.precision
+            agent,
+            replay,
+            interval,
+            population,
+            config.execution,
+            config.precision,
+            check=config.verify,
+            report=lambda message: training.recorder.warn(training.step, message),
         ),
         recorder=Recorder(folder, population, sinks),
         replay_place=place,
@@ -93,7 +103,13 @@ def make_collector(
 
 def make_agent(config: Config, population: Population, task: Task) -> TD3:
     """All agents of the run, as one `TD3` with an agent axis."""
-    return TD3(
+    agent_class: type[TD3] = load_variant(config.variant.name)
+    own = {
+        key.partition(".")[2]: population.number(key)
+        for key in config.grid
+        if key.startswith("variant.")
+    }
+    return agent_class(
         task.state_dim,
         task.action_dim,
         hidden_sizes=config.agent.hidden_sizes,
@@ -105,6 +121,7 @@ def make_agent(config: Config, population: Population, task: Task) -> TD3:
         channels=config.agent.channels,
         features=config.agent.features,
         device=population.device,
+        variant=dataclasses.replace(config.variant, **own),
     )
 
 
@@ -116,8 +133,14 @@ def make_replay(
     file = folder / IMAGES_FILE
     check_file(file)
     remove(file)  # a run that was killed may have left it
+    replay_class = load_variant(config.variant.name).replay_class
     if not stores_observations(config, task):
-        return ReplayBuffer(size, seed=seeds, device=place)
+        return replay_class(size, seed=seeds, device=place)  # type: ignore[no-any-return]
+    if replay_class is not ReplayBuffer:
+        raise UserError(
+            f"The variant {config.variant.name} needs its own replay buffer, which stores whole "
+            "transitions; it does not work with images or environment.frame_stack."
+        )
     replay = FrameReplay(
         size,
         task.layout,

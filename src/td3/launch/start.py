@@ -22,8 +22,16 @@ from td3.launch.overview import DurationEstimate, describe_plan, suggest_recipe
 from td3.launch.progress import Display, best_steps
 from td3.launch.setup import Setup, set_up
 from td3.launch.stop_messages import describe_full_gpu, describe_stop
+from td3.launch.variant_source import check_code, code_facts
 from td3.run import checkpoint
-from td3.run.folder import check_entries, create, read_config, rewrite_config
+from td3.run.folder import (
+    check_entries,
+    create,
+    read_code,
+    read_config,
+    rewrite_config,
+    write_code,
+)
 from td3.run.lock import LOCK_FILE, lock_run
 from td3.run.memory import IMAGES_FILE, check_disk, describe_replay
 from td3.run.versions import differences
@@ -53,6 +61,8 @@ def start_training(setup: Setup, folder: Path | None, display: Display | None) -
         with open_training(
             setup.config, folder, display, setup.replay_place, setup.environment
         ) as training:
+            if facts := training_code(training):
+                write_code(folder, facts)
             show_plan(training, folder)
             return folder, run_loop(training, "start", display)
     except RunBusy:
@@ -87,10 +97,12 @@ def resume(
     steps: int | None = None,
     display: Display | None = None,
     device: str | None = None,
+    accept_changes: bool = False,
 ) -> int:
     """Continue a run from its newest valid checkpoint; returns an exit code.
 
-    `steps` is a new total number of steps, `device` another device.
+    `steps` is a new total number of steps, `device` another device. `accept_changes` continues even
+    if the code of the variant changed.
     """
     config, origin = read_config(folder)
     if (folder / CURVES).is_file():
@@ -104,19 +116,40 @@ def resume(
     setup = set_up(dataclasses.replace(config, device=device or config.device))
     with closing(setup.environment):
         check_disk(setup.config, setup.task, setup.replay_place, folder)
-        return continue_training(setup, folder, origin, display)
+        return continue_training(setup, folder, origin, display, accept_changes)
+
+
+def training_code(training: Training) -> dict[str, str]:
+    """Which code of the user this training executes; empty for plain TD3."""
+    agent = training.agent
+    parts: list[object] = [agent, training.replay]
+    for network in agent.trained.values():
+        parts += [network.online, network.optimizer]
+    if agent.normalizer:
+        parts.append(agent.normalizer)
+    return code_facts(training.config.variant.name, parts)
 
 
 def continue_training(
-    setup: Setup, folder: Path, origin: dict[str, str], display: Display | None
+    setup: Setup,
+    folder: Path,
+    origin: dict[str, str],
+    display: Display | None,
+    accept_changes: bool = False,
 ) -> int:
     """Restore the newest checkpoint and run the loop; returns an exit code."""
     with open_training(
         setup.config, folder, display, setup.replay_place, setup.environment
     ) as training:
+        code, before = training_code(training), read_code(folder)
+        if not accept_changes:
+            check_code(code, before, folder)
         show_phase(display, "loading the checkpoint")
         remarks = training.restore()
         rewrite_config(folder, setup.config, origin)
+        if code != before:
+            write_code(folder, code)
+            remarks.append("not exact: the code of the variant changed")
         remarks += [f"not exact: {difference}" for difference in differences(origin)]
         facts = {"best": training.best, "frozen": training.population.frozen.tolist()}
         found = best_steps(folder / "metrics.jsonl")

@@ -16,6 +16,7 @@ from td3.config import WRAPPERS, EnvironmentConfig
 from td3.environments.task import ActionBounds, Task
 from td3.errors import UserError, first_line
 from td3.files import digest, replace_file
+from td3.policy.variants import variant_facts, variant_tensors
 
 FORMAT, READABLE = 2, (1, 2)  # format 1 had no checksum of its card
 
@@ -32,10 +33,11 @@ def policy_card(
         },
         "observation": task.layout,
         "action": action_card(task.bounds),
-        "hidden_sizes": list(agent.actor.widths[1:-1]),
+        "hidden_sizes": list(agent.hidden_sizes),
         **encoder_facts(agent.encoder),
         "normalize_observations": agent.normalizer is not None,
         "reward_scale": config.reward_scale,
+        **variant_facts(agent),
         **facts,
     }
 
@@ -70,7 +72,8 @@ def policy_tensors(agent: TD3) -> list[dict[str, Tensor]]:
             for group, flat in flats.items()
             for name, view in networks[group].named_layers(flat[rows]).items()  # type: ignore[union-attr]
         }
-        policies.append(policy | {name: tensor[rows] for name, tensor in copied.items()})
+        policy |= {name: tensor[rows] for name, tensor in copied.items()}
+        policies.append(policy | variant_tensors(agent, rows.start))
     return policies
 
 

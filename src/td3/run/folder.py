@@ -83,6 +83,22 @@ def rewrite_config(folder: Path, config: Config, origin: dict[str, str]) -> None
         "versions": {k: v for k, v in origin.items() if k not in machine_keys},
         "machine": {k: v for k, v in origin.items() if k in machine_keys},
     }
+    if code := read_code(folder):
+        tables["code"] = code
+    replace_file(folder / "config.toml", to_toml(tables).encode())
+
+
+def read_code(folder: Path) -> dict[str, str]:
+    """What `write_code` wrote; empty for plain TD3."""
+    code = read_tables(folder).get("code", {})
+    return code if isinstance(code, dict) else {}
+
+
+def write_code(folder: Path, facts: dict[str, str]) -> None:
+    """Record which code of the user a run executes."""
+    tables = {key: table for key, table in read_tables(folder).items() if key != "code"}
+    if facts:
+        tables["code"] = facts
     replace_file(folder / "config.toml", to_toml(tables).encode())
 
 
@@ -98,6 +114,7 @@ def read_config(folder: Path) -> tuple[Config, dict[str, str]]:
     """The settings of a run, and the versions and machine facts of its start."""
     tables = read_tables(folder)
     origin = {**tables.pop("versions", {}), **tables.pop("machine", {})}
+    tables.pop("code", None)
     return from_dict(tables), origin
 
 

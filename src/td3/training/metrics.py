@@ -70,7 +70,8 @@ class Interval:
     def add_update(self, diagnostics: Diagnostics, agent: int | None = None) -> None:
         """Add one update of all agents, or of one agent that was trained alone."""
         rows = slice(None) if agent is None else slice(agent, agent + 1)
-        for column, value in enumerate(diagnostics):
+        for column, name in enumerate(self.NAMES):
+            value = getattr(diagnostics, name)
             if value is not None:
                 self.sums[rows, column] += value
                 self.counts[rows, column] += 1

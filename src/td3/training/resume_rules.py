@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from td3.config import Config, changes, to_dict
+from td3.config import Config, changes, from_dict, to_dict
 from td3.environments.backend import EXACT
 from td3.errors import UserError
 
@@ -17,7 +17,7 @@ FIXED = (
     "seed",
     "seeds",
 )
-WITHOUT_EFFECT = ("loop.steps", "track")
+WITHOUT_EFFECT = ("loop.steps", "track", "verify")
 """A run with other values here has the same numbers up to the same step."""
 
 
@@ -44,10 +44,18 @@ def check_settings(config: Config, before: dict[str, Any], folder: Path) -> list
 
 def relevant_changes(config: Config, before: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Dotted name → (old, new) of every setting that differs and may change the numbers."""
-    found = changes(before, to_dict(config))
+    found = changes(with_defaults(before), to_dict(config))
     found.pop("environment.workers", None)
     for varied in config.grid:  # each agent has its own value from the grid
         found.pop(varied, None)
     if all(backend in EXACT for backend in found.get("environment.vectorization", ())):
         found.pop("environment.vectorization", None)
     return found
+
+
+def with_defaults(before: dict[str, Any]) -> dict[str, Any]:
+    """Stored settings; those that did not exist when they were stored have their defaults."""
+    try:
+        return to_dict(from_dict(before))
+    except UserError:  # settings of another version
+        return before

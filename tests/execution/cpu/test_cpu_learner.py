@@ -59,8 +59,7 @@ def test_learn_member_updates_only_that_member() -> None:
 
 def test_cpu_learner_allocates_memory_once() -> None:
     def addresses() -> dict[int, list[int]]:
-        assert planned.updates_of_all is not None
-        free = planned.updates_of_all.pool.free
+        free = planned.updates[None].pool.free
         return {size: [memory.data_ptr() for memory in kept] for size, kept in free.items()}
 
     plain, planned = make_both(config(2))

@@ -12,7 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from td3.execution.cpu.kernels import Pool, calls_for, is_view, written_arguments
+from td3.execution.cpu.kernels import (
+    Pool,
+    calls_for,
+    calls_for_several,
+    is_view,
+    written_arguments,
+)
 
 FILLED = {"ones_like": 1, "zeros_like": 0}
 
@@ -36,14 +42,16 @@ class Plan:
         self.written = {self.owner[used] for node in nodes for used in written_arguments(node)}
         self.values: dict[fx.Node, Any] = {}
         self.constant: set[fx.Node] = set()
-        self.memory: dict[fx.Node, Tensor] = {}
+        self.memory: dict[fx.Node, list[Tensor]] = {}
         """The pool memory of each node, from its definition to its last use."""
         given = iter(inputs)
         for place, node in enumerate(nodes):
             if node.op == "placeholder":
                 self.values[node] = next(given)
             elif node.op == "output":
-                self.outputs = [self.values[output] for output in node.all_input_nodes]
+                self.outputs = [self.values[output] for output in node.args[0]]
+            elif node.op == "get_attr":  # a tensor that is not part of the agent
+                self.values[node] = getattr(graph.owning_module, str(node.target))
             else:
                 self.add(node, place)
             self.release(node, place)
@@ -63,6 +71,11 @@ class Plan:
             self.values[node] = target(*arguments, **options)
         elif target is operator.getitem or is_view(node):
             self.values[node] = target(*arguments, **options)
+        elif has_several_results(node):
+            outs = [self.take(node, v) if isinstance(v, Tensor) else v for v in node.meta["val"]]
+            self.values[node] = outs
+            is_pure = not written_arguments(node)
+            self.calls += calls_for_several(target, arguments, options, outs, is_pure)
         elif written_arguments(node):
             self.values[node] = arguments[0]
             method = getattr(Tensor, target._schema.name.removeprefix("aten::"), target)
@@ -79,7 +92,7 @@ class Plan:
 
     def memory_for(self, node: fx.Node, place: int) -> Tensor:
         """Memory for its value: that of an argument last used here, or new from the pool."""
-        like = node.meta["tensor_meta"]
+        like = node.meta["val"]
         for used in node.all_input_nodes if torch.Tag.pointwise in operator_tags(node) else []:
             owner, value = self.owner[used], self.values[used]
             users = [self.owner[other] for other in node.all_input_nodes]
@@ -88,19 +101,31 @@ class Plan:
                 and self.last_use[owner] == place
                 and users.count(owner) == 1
                 and value.shape == like.shape
-                and (value.stride(), value.dtype) == (like.stride, like.dtype)
+                and (value.stride(), value.dtype) == (like.stride(), like.dtype)
             ):
                 self.memory[node] = self.memory.pop(owner)
                 return value  # type: ignore[no-any-return]
-        extent = 1 + sum((n - 1) * step for n, step in zip(like.shape, like.stride, strict=True))
-        memory = self.memory[node] = self.pool.take(extent * like.dtype.itemsize, self.device)
-        return memory.view(like.dtype).as_strided(like.shape, like.stride)
+        return self.take(node, node.meta["val"])
+
+    def take(self, node: fx.Node, like: Tensor) -> Tensor:
+        """New memory from the pool for a result of this form."""
+        extent = 1 + sum((n - 1) * s for n, s in zip(like.shape, like.stride(), strict=True))
+        size = max(0, extent) * like.dtype.itemsize if like.numel() else 0
+        memory = self.pool.take(size, self.device)
+        self.memory.setdefault(node, []).append(memory)
+        return memory.view(like.dtype).as_strided(like.shape, like.stride())
 
     def release(self, node: fx.Node, place: int) -> None:
         """Return the memory of values with their last use here to the pool."""
         for owner in {self.owner[used] for used in (node, *node.all_input_nodes)}:
             if self.last_use[owner] == place and owner in self.memory:
-                self.pool.give_back(self.memory.pop(owner))
+                for memory in self.memory.pop(owner):
+                    self.pool.give_back(memory)
+
+
+def has_several_results(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, list | tuple) and len(value) > 0
 
 
 def fill_by_shape(graph: fx.Graph) -> None:
@@ -108,9 +133,9 @@ def fill_by_shape(graph: fx.Graph) -> None:
     for node in list(graph.nodes):
         name = str(node.target).removeprefix("aten.").partition(".")[0]
         if name in FILLED or name == "full_like":
-            like = node.meta["tensor_meta"]
+            like = node.meta["val"]
             number = FILLED[name] if name in FILLED else node.args[1]
-            options = {"dtype": like.dtype, "device": node.meta["val"].device}
+            options = {"dtype": like.dtype, "device": like.device}
             with graph.inserting_before(node):
                 full = torch.ops.aten.full.default
                 filled = graph.call_function(full, (list(like.shape), number), options)

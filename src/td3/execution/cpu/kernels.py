@@ -55,6 +55,30 @@ def calls_for(
     return calls or [write_into(target, arguments, options, out)]
 
 
+def calls_for_several(
+    target: Any,
+    arguments: Sequence[Any],
+    options: Mapping[str, Any],
+    outs: Sequence[Tensor | None],
+    is_pure: bool,
+) -> list[Call]:
+    """Calls that write the results of an operation with several results into `outs`."""
+    given = [out for out in outs if out is not None]
+    for variant, names in out_variants(target, len(outs)) if is_pure else []:
+        if len(given) < len(outs):
+            break
+        call = partial(variant, *arguments, **options, **dict(zip(names, outs, strict=True)))
+        if is_supported(call):
+            return [call]
+
+    def compute_and_copy() -> None:
+        for out, result in zip(outs, target(*arguments, **options), strict=True):
+            if out is not None:
+                out.copy_(result)
+
+    return [compute_and_copy]
+
+
 def product_calls(arguments: Sequence[Tensor], out: Tensor, pool: Pool) -> list[Call]:
     """Faster calls for matrix products of some shapes; empty for other shapes.
 
@@ -116,12 +140,19 @@ def is_supported(call: Call) -> bool:
 
 def find_out_variants(target: Any) -> list[tuple[Any, str]]:
     """Variants of the operator that write into one given tensor, and the name of that argument."""
+    return [(variant, names[0]) for variant, names in out_variants(target, 1)]
+
+
+def out_variants(target: Any, count: int) -> list[tuple[Any, list[str]]]:
+    """Variants of the operator that write into `count` given tensors, with their names."""
+    if not hasattr(target, "_schema"):
+        return []
     takes = [argument.name for argument in target._schema.arguments]
     found = []
     for name in target.overloadpacket.overloads():
         variant = getattr(target.overloadpacket, name)
         given = [a.name for a in variant._schema.arguments if not a.is_out]
         outs = [a.name for a in variant._schema.arguments if a.is_out]
-        if given == takes and len(outs) == 1:
-            found.append((variant, outs[0]))
+        if given == takes and len(outs) == count:
+            found.append((variant, outs))
     return found

@@ -10,45 +10,54 @@ from torch import Tensor
 from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
+from td3.execution.checked import CheckedLearner
 from td3.execution.context import UpdateContext
 from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool
+from td3.execution.guard import traceable
+from td3.execution.inputs import LearningRates, example_inputs, make_sampler
 from td3.execution.replaceable import is_plain_adam
 from td3.execution.trace import acting_inputs, trace, trace_acting, update_inputs
-from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
 
-class CpuLearner(Learner):
+class CpuLearner(CheckedLearner):
     """A learner on a CPU. It has one pair of plans for all members and one for each member."""
 
+    mode = "CPU plan"
     replay: ReplayBuffer
 
     def __init__(
-        self, agent: TD3, replay: ReplayBuffer, interval: Interval, population: Population
+        self,
+        agent: TD3,
+        replay: ReplayBuffer,
+        interval: Interval,
+        population: Population,
+        **options: Any,
     ) -> None:
-        super().__init__(agent, replay, interval, population)
         self.acting: CpuActing | None = None
-        self.updates_of_all: CpuUpdates | None = None
-        self.updates_of_member: dict[int, CpuUpdates] = {}
+        self.updates: dict[int | None, CpuUpdates] = {}
+        """The plans of each member, and under None those of all members together."""
+        super().__init__(agent, replay, interval, population, **options)
 
-    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+    def act_fast(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         given = torch.from_numpy(states).to(self.agent.dtype)
         given = given.view(self.agent.agents, -1, states.shape[1])
         if self.acting is None:
-            self.acting = CpuActing(self.agent, given)
+            with traceable():
+                self.acting = CpuActing(self.agent, given)
         return self.acting(given).flatten(0, 1).numpy()
 
-    def learn(self, updates: int) -> None:
-        if self.updates_of_all is None:
-            self.updates_of_all = CpuUpdates(UpdateContext.for_all(self))
-        self.updates_of_all(updates)
+    def learn_fast(self, updates: int, member: int | None) -> None:
+        if member not in self.updates:
+            with traceable():
+                self.updates[member] = CpuUpdates(UpdateContext.of(self, member))
+        self.updates[member](updates)
 
-    def learn_member(self, agent: int, updates: int) -> None:
-        if agent not in self.updates_of_member:
-            self.updates_of_member[agent] = CpuUpdates(UpdateContext.for_member(self, agent))
-        self.updates_of_member[agent](updates)
+    def forget_traces(self) -> None:
+        self.acting = None
+        self.updates.clear()
 
 
 class CpuUpdates:
@@ -59,39 +68,33 @@ class CpuUpdates:
 
     def __init__(self, context: UpdateContext) -> None:
         self.agent, self.replay, self.interval = context.agent, context.replay, context.interval
-        self.policy_freq = context.policy_freq
-        agent, replay, batch = context.agent, context.replay, context.batch_size
-        assert replay.rows is not None
-        self.batch = batch
-        self.drawn = np.empty((agent.agents, batch, agent.action_dim), dtype=np.float32)
-        self.noise = torch.zeros(self.drawn.shape, dtype=agent.dtype)
-        self.rows = torch.zeros(agent.agents * batch, replay.rows.shape[-1], dtype=agent.dtype)
-        sampled = replay.split(self.rows.view(agent.agents, batch, -1))
-        given = (agent, sampled, self.noise, context.settings)
-        inputs = update_inputs(*given).flat()
+        self.policy_freq, self.batch_size = context.policy_freq, context.batch_size
+        self.batch, self.noise = example_inputs(context)
+        given = (self.agent, self.batch, self.noise, context.settings)
+        inputs = update_inputs(*given)
+        self.rates = LearningRates(context.whole or context.agent, inputs.rates, context.member)
+        self.sample = make_sampler(context, self.batch, self.noise)
         self.pool = Pool()
+        self.traced = {delayed: trace(*given, delayed, fuse_adam) for delayed in (True, False)}
         self.plans = {
-            delayed: Plan(trace(*given, delayed, fuse_adam).graph, inputs, self.pool)
-            for delayed in (True, False)
+            delayed: Plan(traced.graph.graph, inputs.flat(), self.pool)
+            for delayed, traced in self.traced.items()
         }
 
     @torch.no_grad()
     def __call__(self, updates: int) -> None:
         agent, sums, counts = self.agent, self.interval.sums, self.interval.counts
+        self.rates.refresh()
         for _ in range(updates):
-            self.sample()
-            seen = self.plans[agent.due(self.policy_freq)]()
+            chosen = self.sample()
+            delayed = agent.due(self.policy_freq)
+            losses, found = self.traced[delayed].losses, self.plans[delayed]()
             agent.updates += 1
             agent.flush_denormals()
-            sums[:, : len(seen)] += torch.stack(seen, dim=1)
-            counts[:, : len(seen)] += 1
-
-    def sample(self) -> None:
-        """Draw a batch and the noise of `TD3.draw_noise` into fixed memory."""
-        self.replay.gather(self.replay.draw(self.batch), out=self.rows)
-        for stream, noise in zip(self.agent.smooth, self.drawn, strict=True):
-            stream.standard_normal(out=noise, dtype=np.float32)
-        self.noise.copy_(torch.from_numpy(self.drawn))
+            sums[:, :losses] += torch.stack(found[:losses], dim=1)
+            counts[:, :losses] += 1
+            if len(found) > losses:
+                self.replay.set_priorities(chosen, found[losses])
 
 
 class CpuActing:

@@ -17,6 +17,7 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.images.random_shift import pixel_width
+from td3.algorithm.stacked import StackedMLP
 from td3.execution.gpu import triton_kernels as kernels
 from td3.execution.replaceable import is_fusible, is_plain_adam
 from td3.layout import Part, channels_first
@@ -39,9 +40,10 @@ def fuse(agent: TD3) -> None:
 
 def fuse_networks(agent: TD3) -> None:
     """Replace `compute` of those networks that the kernels support."""
-    for network in (agent.actor, agent.critic, agent.actor_target, agent.critic_target):
-        if network.flat.is_cuda and is_fusible(network):
-            network.__dict__["compute"] = FusedMLP(network.widths)
+    for trained in agent.trained.values():
+        for network in (trained.online, trained.target):
+            if isinstance(network, StackedMLP) and network.flat.is_cuda and is_fusible(network):
+                network.__dict__["compute"] = FusedMLP(network.widths)
 
 
 class FusedMLP:

@@ -10,17 +10,23 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import Batch
+from td3.execution.checked import is_overridden
 from td3.execution.gpu.graph import Graph
 from td3.execution.gpu.learner import TracedLearner, clone_tensors, compile_graph
 from td3.execution.gpu.random_upload import copy_async, pinned_zeros
-from td3.execution.trace import count_outputs, join_inputs, trace, update_inputs
+from td3.execution.guard import NotTraceable, traceable
+from td3.execution.inputs import LearningRates
+from td3.execution.trace import join_inputs, trace, update_inputs
+from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
@@ -46,9 +52,10 @@ class GpuImageLearner(TracedLearner):
         replay: FrameReplay,
         interval: Interval,
         population: Population,
-        **how: bool,
+        **options: Any,
     ) -> None:
-        super().__init__(agent, replay, interval, population, **how)
+        self.graphs: dict[bool, Graph] = {}
+        super().__init__(agent, replay, interval, population, **options)
         numbers = population.hyperparameters
         self.batch, self.policy_freq = numbers.pop("batch_size"), numbers.pop("policy_freq")
         self.settings: dict[str, Any] = numbers
@@ -62,21 +69,30 @@ class GpuImageLearner(TracedLearner):
             for _ in range(SLOTS)
         ]
         self.turn = 0
-        self.graphs: dict[bool, Graph] = {}
-        self.measured: dict[bool, int] = {}
+        self.losses: dict[bool, int] = {}
         """How many diagnostics each graph adds up."""
 
-    def learn(self, updates: int) -> None:
+    def act_fast(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        return Learner.act(self, states)
+
+    def learn_fast(self, updates: int, member: int | None) -> None:
+        if member is not None:  # updates after episodes are long enough without graphs
+            self.learn_eagerly(updates, member)
+            return
+        if is_overridden(self.agent, "draw_noise"):
+            raise NotTraceable("draw_noise is overridden, which graphs of images do not support")
         agent, counts = self.agent, self.interval.counts
         for _ in range(updates):
             self.send()
             delayed = agent.due(self.policy_freq)
             if delayed not in self.graphs:
-                self.graphs[delayed] = self.capture(delayed)
+                with traceable():
+                    self.graphs[delayed] = self.capture(delayed)
+            self.rates.refresh()
             self.graphs[delayed].replay()
             agent.updates += 1
             agent.flush_denormals()
-            counts[:, : self.measured[delayed]] += 1
+            counts[:, : self.losses[delayed]] += 1
 
     def send(self) -> None:
         """Draw the indices and the noise of the next update, and upload both."""
@@ -95,15 +111,18 @@ class GpuImageLearner(TracedLearner):
         agent, sums, sample = self.agent, self.interval.sums, self.sample
         with torch.no_grad():
             given = (agent, sample(), self.noise, self.settings)
-        update = trace(*given, delayed, self.prepare)
-        self.measured[delayed] = count_outputs(update)
-        function: Callable[..., Any] = compile_graph(update) if self.compiled else update
+        traced = trace(*given, delayed, self.prepare)
+        self.losses[delayed] = losses = traced.losses
+        function: Callable[..., Any] = (
+            compile_graph(traced.graph) if self.compiled else traced.graph
+        )
 
         def sample_and_update(fixed: list[Tensor], sums: Tensor) -> None:
             seen = function(join_inputs(fixed, sample(), self.noise))
-            sums[:, : len(seen)] += torch.stack(seen, dim=1)
+            sums[:, :losses] += torch.stack(seen[:losses], dim=1)
 
-        fixed = update_inputs(*given).fixed()
+        inputs = update_inputs(*given)
+        self.rates, fixed = LearningRates(agent, inputs.rates, None), inputs.fixed()
         trial = clone_tensors((fixed, sums))
         with torch.no_grad():
             return Graph(
@@ -143,6 +162,9 @@ class GpuImageLearner(TracedLearner):
             graph = Graph(sample, warm_up=sample)
         return lambda: graph.replay()  # a lambda, so that the graph and its tensors stay alive
 
-    def close(self) -> None:
+    def forget_traces(self) -> None:
         self.graphs.clear()
+
+    def close(self) -> None:
+        self.forget_traces()
         self.__dict__.pop("sample", None)  # it refers to the replay buffer and to this learner

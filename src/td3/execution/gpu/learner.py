@@ -7,7 +7,6 @@ after the environments have received them. The replay buffer is on the device, a
 arrive in blocks (`random_upload.py`).
 """
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -19,23 +18,34 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from td3.algorithm.agent import TD3
-from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.replay import ReplayBuffer
 from td3.algorithm.replay_base import Replay
-from td3.algorithm.trained import Trained
+from td3.algorithm.tensors import map_tensors
 from td3.algorithm.transitions import Transitions
+from td3.execution.checked import CheckedLearner
 from td3.execution.context import UpdateContext
 from td3.execution.gpu.graph import Graph
-from td3.execution.gpu.random_upload import AHEAD, BatchUpload, RandomUpload, current_numbers
+from td3.execution.gpu.inputs import make_inputs
 from td3.execution.gpu.transfers import GpuActing, TransitionUpload
-from td3.execution.trace import Settings, count_outputs, join_inputs, trace, update_inputs
+from td3.execution.guard import traceable
+from td3.execution.inputs import LearningRates
+from td3.execution.trace import (
+    Settings,
+    TracedUpdate,
+    UpdateInputs,
+    join_inputs,
+    trace,
+    update_inputs,
+)
 from td3.seeding import Stream
-from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
 
 
-class TracedLearner(Learner):
+class TracedLearner(CheckedLearner):
     """A learner on a GPU with a traced update: `compiled` by Inductor, with `fused` kernels."""
+
+    mode = "CUDA graph"
 
     def __init__(
         self,
@@ -43,11 +53,15 @@ class TracedLearner(Learner):
         replay: Replay,
         interval: Interval,
         population: Population,
+        *,
         compiled: bool = True,
         fused: bool = True,
+        **options: Any,
     ) -> None:
-        super().__init__(agent, replay, interval, population)
         self.compiled, self.fused = compiled, fused
+        tf32 = fused or torch.backends.cuda.matmul.allow_tf32
+        self.precision = "tf32" if tf32 else "float32"
+        super().__init__(agent, replay, interval, population, **options)
 
     def prepare(self, agent: TD3) -> None:
         """Replace methods of the copied agent by fused kernels before tracing."""
@@ -70,11 +84,10 @@ class GpuLearner(TracedLearner):
         replay: ReplayBuffer,
         interval: Interval,
         population: Population,
-        **how: bool,
+        **options: Any,
     ) -> None:
-        super().__init__(agent, replay, interval, population, **how)
-        self.updates_of_all: GpuUpdates | None = None
-        self.updates_of_member: dict[int, GpuUpdates] = {}
+        self.updates: dict[int | None, GpuUpdates] = {}
+        """The graphs of each member, and under None those of all members together."""
         self.acting: GpuActing | None = None
         self.transition_upload: TransitionUpload | None = None
         self.actor_moved = torch.cuda.Event()
@@ -83,6 +96,7 @@ class GpuLearner(TracedLearner):
         self.sizes = torch.ones(agent.agents, 1, dtype=torch.int64, device=agent.device)
         """How many transitions of each replay buffer can be sampled; uploaded with transitions."""
         self.sizes_sent = False
+        super().__init__(agent, replay, interval, population, **options)
 
     @property
     def ring_on_device(self) -> bool:
@@ -90,13 +104,14 @@ class GpuLearner(TracedLearner):
         return self.replay.device == self.agent.device
 
     def prefetch_actions(self, states: NDArray[np.float32]) -> None:
-        if self.acting and self.acting.environments == len(states):
+        if self.acting and self.acting.environments == len(states) and not self.acts_eagerly:
             self.acting.begin(states)
             self.expected = states
 
-    def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+    def act_fast(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.acting is None or self.acting.environments != len(states):
-            self.acting = GpuActing(self.acting_copy(), len(states), self.actor_moved)
+            with traceable():
+                self.acting = GpuActing(self.acting_copy(), len(states), self.actor_moved)
         if states is not self.expected:
             self.acting.begin(states)
             self.expected = None
@@ -121,19 +136,19 @@ class GpuLearner(TracedLearner):
         counts = np.bincount(owners, minlength=self.agent.agents)
         return bool(counts[0] and (counts == counts[0]).all())
 
-    def learn(self, updates: int) -> None:
-        self.before_learning()
-        if self.updates_of_all is None:
-            context = UpdateContext.for_all(self)
-            self.updates_of_all = GpuUpdates(self, context, self.sizes)
-        self.updates_of_all(updates)
+    def learn_fast(self, updates: int, member: int | None) -> None:
+        if member not in self.updates:
+            context = UpdateContext.of(self, member)
+            rows = slice(None) if member is None else slice(member, member + 1)
+            with traceable():
+                self.updates[member] = GpuUpdates(self, context, self.sizes[rows])
+        self.updates[member](updates)
 
-    def learn_member(self, agent: int, updates: int) -> None:
+    def learn_checked(self, updates: int, member: int | None) -> None:
         self.before_learning()
-        if agent not in self.updates_of_member:
-            context, sizes = UpdateContext.for_member(self, agent), self.sizes[agent : agent + 1]
-            self.updates_of_member[agent] = GpuUpdates(self, context, sizes)
-        self.updates_of_member[agent](updates)
+        super().learn_checked(updates, member)
+        if self.learns_eagerly:
+            self.actor_moved.record()
 
     def before_learning(self) -> None:
         self.expected = None  # learning may change the actor
@@ -143,11 +158,7 @@ class GpuLearner(TracedLearner):
 
     def acting_copy(self) -> TD3:
         """A copy of the agent on the same memory that acts with fused kernels."""
-        copied = copy.copy(self.agent)
-        copied.trained = {
-            name: Trained(copy.copy(network.online), copy.copy(network.target), network.optimizer)
-            for name, network in self.agent.trained.items()
-        }
+        copied = map_tensors(self.agent, lambda path, tensor: tensor)
         if self.fused:
             from td3.execution.gpu.fused import fuse_networks
 
@@ -155,24 +166,22 @@ class GpuLearner(TracedLearner):
         return copied
 
     def streams(self) -> dict[str, list[Stream]]:
-        for updates in self.all_updates:
-            updates.random.rewind()
+        for updates in self.updates.values():
+            updates.inputs.rewind()
         return super().streams()
 
-    def close(self) -> None:
-        for updates in self.all_updates:
-            updates.random.blocks.close()
-            updates.graphs.clear()  # break the reference cycle
+    def forget_traces(self) -> None:
+        for updates in self.updates.values():
+            updates.close()
         if self.acting:
             self.acting.done.synchronize()
             del self.acting.graph
-        self.acting = self.transition_upload = self.updates_of_all = None
-        self.updates_of_member.clear()
+        self.acting, self.expected = None, None
+        self.updates.clear()
 
-    @property
-    def all_updates(self) -> list["GpuUpdates"]:
-        together = [self.updates_of_all] if self.updates_of_all else []
-        return [*self.updates_of_member.values(), *together]
+    def close(self) -> None:
+        self.forget_traces()
+        self.transition_upload = None
 
 
 class GpuUpdates:
@@ -186,44 +195,38 @@ class GpuUpdates:
             context: What to update.
             sizes: How many transitions of each replay buffer can be sampled, on the device.
         """
-        self.agent, self.replay, self.interval = context.agent, context.replay, context.interval
-        self.policy_freq, self.batch = context.policy_freq, context.batch_size
-        self.fused, self.actor_moved = learner.fused, learner.actor_moved
-        agent, replay = context.agent, context.replay
-        self.random = RandomUpload(agent, replay, self.batch)
-        self.given = {**self.random.given, "sizes": sizes}
-        assert replay.rows is not None
-        self.picked = torch.zeros(
-            agent.agents * self.batch, replay.rows.shape[-1], dtype=agent.dtype, device=agent.device
-        )
-        self.offsets = torch.arange(agent.agents, device=agent.device)[:, None] * replay.capacity
-        on_host = replay.device != agent.device
-        self.batch_upload = BatchUpload(replay, self.picked) if on_host else None
-        self.measured: dict[bool, int] = {}
-        """How many diagnostics each graph adds up."""
+        self.agent, self.interval = context.agent, context.interval
+        self.policy_freq, self.actor_moved = context.policy_freq, learner.actor_moved
+        self.inputs = make_inputs(context, sizes, learner.fused)
+        self.traced: dict[bool, TracedUpdate] = {}
+        self.priorities: dict[bool, list[Tensor]] = {}
+        """Where each graph puts the priorities of its batch, if there are any."""
+        batch, noise = self.inputs.batch_and_noise()
+        example = update_inputs(self.agent, batch, noise, context.settings)
+        self.rates = LearningRates(context.whole or context.agent, example.rates, context.member)
         self.graphs = {
-            delayed: self.capture(learner, context.settings, delayed) for delayed in (True, False)
+            delayed: self.capture(learner, example, context.settings, delayed)
+            for delayed in (True, False)
         }
 
-    def split(self, picked: Tensor) -> Batch:
-        """Sampled rows as a batch."""
-        return self.replay.split(picked.view(self.agent.agents, self.batch, -1))
-
-    def capture(self, learner: TracedLearner, settings: Settings, delayed: bool) -> Graph:
-        split = self.split
-        given = (self.agent, split(self.picked), current_numbers(self.given, "normal"), settings)
-        update = trace(*given, delayed, learner.prepare)
-        self.measured[delayed] = count_outputs(update)
+    def capture(
+        self, learner: TracedLearner, example: UpdateInputs, settings: Settings, delayed: bool
+    ) -> Graph:
+        inputs, priorities = self.inputs, self.priorities
+        traced = self.traced[delayed] = trace(
+            self.agent, example.batch, example.noise, settings, delayed, learner.prepare
+        )
 
         def update_once(
-            fixed: list[Tensor], picked: Tensor, sums: Tensor, given: dict[str, Tensor]
-        ) -> None:
-            seen = update(join_inputs(fixed, split(picked), current_numbers(given, "normal")))
-            sums[:, : len(seen)] += torch.stack(seen, dim=1)
-            given["position"].add_(1).remainder_(2 * AHEAD)
+            fixed: list[Tensor], sums: Tensor, given: dict[str, Tensor]
+        ) -> list[Tensor]:
+            batch, noise = inputs.current(given)
+            found = traced.graph(join_inputs(fixed, batch, noise))
+            sums[:, : traced.losses] += torch.stack(found[: traced.losses], dim=1)
+            inputs.step(given)
+            return list(found[traced.losses :])
 
-        fixed = update_inputs(*given).fixed()
-        arguments = (fixed, self.picked, self.interval.sums, self.given)
+        arguments = (example.fixed(), self.interval.sums, inputs.given)
         trial = clone_tensors(arguments)
         graph = make_fx(update_once)(*trial)
         graph.graph.eliminate_dead_code()
@@ -233,45 +236,34 @@ class GpuUpdates:
         def sample_and_update() -> None:
             # Sampling is not compiled with the update: Inductor would merge the gather into every
             # operation that reads the batch.
-            self.sample()
-            function(*arguments)
+            inputs.sample()
+            priorities[delayed] = function(*arguments)
+            inputs.use_priorities(priorities[delayed])
 
         def try_out() -> None:
-            self.sample()
+            inputs.sample()
             function(*trial)
 
         with torch.no_grad():
             return Graph(sample_and_update, warm_up=try_out)
 
-    def sample(self) -> None:
-        """Gather the batch of this update from the replay buffer on the device."""
-        if self.batch_upload:
-            return
-        assert self.replay.rows is not None
-        given = self.given
-        if self.fused:
-            from td3.execution.gpu.fused import pick
-
-            pick(self.replay.rows, given, self.picked)
-            return
-        places = (current_numbers(given, "uniform") * given["sizes"]).long() + self.offsets
-        rows = self.replay.rows.flatten(0, 1)
-        torch.index_select(rows, 0, places.flatten(), out=self.picked)
-
     def __call__(self, updates: int) -> None:
         agent, counts = self.agent, self.interval.counts
+        self.rates.refresh()
         for _ in range(updates):
-            self.random.advance()
-            if self.batch_upload:
-                self.batch_upload(self.random.current_uniform)
+            self.inputs.advance()
             delayed = agent.due(self.policy_freq)
             self.graphs[delayed].replay()
             if delayed:
                 self.actor_moved.record()
             agent.updates += 1
             agent.flush_denormals()
-            counts[:, : self.measured[delayed]] += 1
-            self.random.send_ahead()
+            counts[:, : self.traced[delayed].losses] += 1
+            self.inputs.finish(self.priorities.get(delayed, []))
+
+    def close(self) -> None:
+        self.inputs.close()
+        self.graphs.clear()  # break the reference cycle
 
 
 def clone_tensors(tensors: Any) -> Any:

@@ -115,13 +115,16 @@ class BatchUpload:
         self.sent = [torch.cuda.Event() for _ in range(2)]
         self.turn = 0
 
-    def __call__(self, uniform: NDArray[np.float64]) -> None:
+    def __call__(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Send the rows that these numbers choose; returns which."""
         self.turn = 1 - self.turn
         self.sent[self.turn].synchronize()
         rows = self.buffers[self.turn]
-        self.replay.gather(self.replay.indices(uniform), out=rows)
+        chosen = self.replay.indices(uniform)
+        self.replay.gather(chosen, out=rows)
         copy_async(self.picked, rows)
         self.sent[self.turn].record()
+        return chosen
 
 
 def copy_async(target: Tensor, source: Tensor) -> None:

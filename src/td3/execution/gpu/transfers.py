@@ -122,6 +122,7 @@ def make_delivery(
     def deliver() -> None:
         there.copy_(packed, non_blocking=True)
         ring.index_copy_(0, given["places"], given["rows"].to(ring.dtype))
+        replay.note_new(given["places"])
         sizes.copy_(given["sizes"])
 
     return deliver

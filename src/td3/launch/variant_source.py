@@ -1,0 +1,124 @@
+"""What code a run executes that is not of this package: its variant, or changed methods."""
+
+import hashlib
+import importlib.metadata
+import inspect
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import td3
+from td3.errors import UserError
+
+PACKAGE = Path(td3.__file__).parent
+FOREIGN = {"torch", "numpy", "builtins", "abc", "typing", "collections"}
+
+
+def code_facts(name: str, parts: Iterable[object]) -> dict[str, str]:
+    """The class, module, version and source hash of a run's own code; empty for plain TD3.
+
+    Args:
+        name: Name of the variant.
+        parts: The objects that the update uses: agent, networks, optimizers, replay buffer.
+    """
+    sources = sorted({text for part in parts for text in own_sources(type(part))})
+    if not name and not sources:
+        return {}
+    agent = type(next(iter(parts)))
+    facts = {"class": agent.__qualname__, "module": agent.__module__}
+    if version := package_version(agent.__module__.partition(".")[0]):
+        facts["version"] = version
+    return facts | {"sha256": hashlib.sha256("\n".join(sources).encode()).hexdigest()}
+
+
+def package_version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return str(getattr(sys.modules.get(package), "__version__", ""))
+
+
+def own_sources(kind: type) -> Iterator[str]:
+    """The source of everything in a class and its bases that this package does not define."""
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] in FOREIGN:
+            continue
+        for name, value in vars(base).items():
+            for function in functions_in(value):
+                if not is_defined_by_td3(function, f"{base.__qualname__}.{name}"):
+                    yield f"{base.__qualname__}.{name}\n{source_of(function, set())}"
+            if isinstance(value, int | float | str | tuple) and not is_td3_module(base.__module__):
+                yield f"{base.__qualname__}.{name} = {value!r}" if name[:2] != "__" else ""
+
+
+def functions_in(value: Any) -> list[Any]:
+    """The functions behind a method, property or class method."""
+    if isinstance(value, property):
+        return [part for part in (value.fget, value.fset) if part is not None]
+    value = inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else value
+    return [value] if isinstance(value, types.FunctionType) else []
+
+
+def is_td3_module(name: str) -> bool:
+    return name == "td3" or name.startswith("td3.")
+
+
+def is_defined_by_td3(function: types.FunctionType, where: str) -> bool:
+    """Whether a function is the one that this package defines at this place."""
+    file = function.__code__.co_filename
+    if not is_td3_module(function.__module__ or ""):
+        return False
+    is_generated = file.startswith("<")  # by dataclasses
+    return is_generated or (Path(file).is_relative_to(PACKAGE) and function.__qualname__ == where)
+
+
+def source_of(function: types.FunctionType, seen: set[Any]) -> str:
+    """The source of a function, and of the functions of its module that it calls."""
+    seen.add(function)
+    try:
+        texts = [inspect.getsource(function)]
+    except (OSError, TypeError):  # defined in a console
+        code = function.__code__
+        texts = [code.co_code.hex() + repr([c for c in code.co_consts if not is_code(c)])]
+    for name in sorted(names_in(function.__code__)):
+        other = function.__globals__.get(name)
+        if (
+            isinstance(other, types.FunctionType)
+            and other.__module__ == function.__module__
+            and other not in seen
+        ):
+            texts.append(source_of(other, seen))
+        elif isinstance(other, int | float | str | tuple):
+            texts.append(f"{name} = {other!r}")
+    return "\n".join(texts)
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    """Names that a function and the functions inside it look up."""
+    inner = [constant for constant in code.co_consts if is_code(constant)]
+    return set(code.co_names).union(*(names_in(own) for own in inner))
+
+
+def is_code(value: object) -> bool:
+    return isinstance(value, types.CodeType)
+
+
+def check_code(now: dict[str, str], before: dict[str, str], folder: Path) -> None:
+    """Refuse to continue a run with other code than it was started with."""
+    if now == before:
+        return
+    old, new = (f"{f.get('module')}:{f.get('class')}" for f in (before, now))
+    if not now or (before and old != new):
+        what = f"was trained with changed methods of TD3 ({old}), which this process does not have"
+        if now:
+            what = f"was trained with the class {old}, not with {new}"
+    elif not before:
+        what = f"was trained with plain TD3, and methods of {new} are changed now"
+    else:
+        what = f"was trained with another version of {new}: its source has changed"
+    raise UserError(
+        f"{folder} {what}. Restore the code, or continue with --accept-changes "
+        "(in Python: accept_changes=True); the result is then not exact."
+    )
