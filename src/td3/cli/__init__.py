@@ -81,12 +81,13 @@ def exit_code_of(action: Callable[[], int]) -> int:
 
 
 def names_task(words: list[str]) -> bool:
-    """Whether the user, not a policy file, chooses the task.
+    """Whether the user, not a policy file, chooses what to import.
 
     If a policy file chooses, the current folder stays off the search path. Otherwise a task that
     needs a missing library (phys2d/Pendulum-v0 needs jax) would run a file of that name there.
     """
-    given = any(word.partition("=")[0] == "--environment" for word in words)
+    named = ("--environment", "--variant")
+    given = any(word.partition("=")[0] in named for word in words)
     return given or words[0] not in ("evaluate", "video")
 
 

@@ -35,6 +35,9 @@ class Arguments:
     """Policy with the best evaluation, or the last one."""
     seed: int = 1_000_000
     """Seed of the test episodes, distinct from those that selected the best policy."""
+    variant: str = ""
+    """Class of the policy's variant, module:Class. Needed if the policy acts in its own way: a
+    policy file alone never makes td3 import a module."""
     environment: str = ""
     """Task to play instead of the one in the policy file, e.g. my_package:MyEnv-v0. Needed if the
     task imports a Python module: a policy file alone never makes td3 import one."""
@@ -57,7 +60,7 @@ def run(arguments: Arguments) -> int:
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
     torch.set_num_threads(1)  # batches of one observation gain nothing from more threads
-    policies = policies_of(source, arguments.agent, arguments.which)
+    policies = policies_of(source, arguments.agent, arguments.which, arguments.variant or None)
     command = f"td3 evaluate {shlex.quote(str(source))} --environment {{task}}"
     tasks = [policy.task_to_play(arguments.environment, command).id for policy in policies]
     rows = play(policies, tasks, arguments)

@@ -40,6 +40,9 @@ class Arguments:
     """Longest recording of one episode, in seconds."""
     seed: int = 1_000_000
     """Seed of the episodes."""
+    variant: str = ""
+    """Class of the policy's variant, module:Class. Needed if the policy acts in its own way: a
+    policy file alone never makes td3 import a module."""
     environment: str = ""
     """Task to film instead of the one in the policy file, e.g. my_package:MyEnv-v0. Needed if the
     task imports a Python module: a policy file alone never makes td3 import one."""
@@ -61,7 +64,9 @@ def run(arguments: Arguments) -> int:
     from td3.policy.video import film
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
-    policy = load_policy(source, arguments.agent, which=arguments.which)
+    policy = load_policy(
+        source, arguments.agent, which=arguments.which, variant=arguments.variant or None
+    )
     command = f"td3 video {shlex.quote(str(source))} --environment {{task}}"
     policy.task_to_play(arguments.environment, command)
     videos = (source if source.is_dir() else source.parent) / "videos"

@@ -3,7 +3,7 @@
 import os
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from td3.config import Config
 from td3.config.checks import check
@@ -26,6 +26,7 @@ def load_policy(
     *,
     pretrained: str = "",
     which: Which = "best",
+    variant: str | type[Any] | None = None,
 ) -> Policy:
     """Load one policy of a run.
 
@@ -34,6 +35,8 @@ def load_policy(
         agent: Number of the agent. Default: the agent with the highest mean return.
         pretrained: A task with a pretrained policy, instead of `run`, for example "Hopper-v5".
         which: "best" for the policy with the highest evaluation, "last" for the newest one.
+        variant: Class or name of the variant, if the policy acts in its own way and its module was
+            not imported yet.
 
     Returns:
         The policy.
@@ -42,17 +45,22 @@ def load_policy(
         UserError: There is no such policy, or its file is damaged.
     """
     path = run_or_pretrained(None if run is None else Path(run), pretrained)
-    return max(policies_of(path, agent, which), key=lambda policy: policy.mean_return)
+    return max(policies_of(path, agent, which, variant), key=lambda policy: policy.mean_return)
 
 
-def policies_of(path: Path, agent: int | None = None, which: Which = "best") -> list[Policy]:
+def policies_of(
+    path: Path,
+    agent: int | None = None,
+    which: Which = "best",
+    variant: str | type[Any] | None = None,
+) -> list[Policy]:
     """The policies of all agents of a run, or of one agent."""
     if which not in POLICY_FILES:
         raise UserError(f"which must be best or last, not {which!r}.")
     if path.suffix == ".safetensors":
         if agent is not None or which != "best":
             raise UserError(f"{path} is one policy; choose an agent or 'last' of a run folder.")
-        return [read_policy(path)]
+        return [read_policy(path, variant)]
     folder = policy_folder(path)
     try:
         found = [name for name in os.listdir(folder) if POLICY_FILES[which].fullmatch(name)]
@@ -66,7 +74,7 @@ def policies_of(path: Path, agent: int | None = None, which: Which = "best") -> 
         whose = f"agent {agent}" if agent is not None else "any agent"
         kind = "last policy" if which == "last" else "policy"
         raise UserError(f"No {kind} of {whose} in {path}: {why_none(path, found)}.")
-    return [read_policy(file) for file in files]
+    return [read_policy(file, variant) for file in files]
 
 
 def policy_folder(path: Path) -> Path:
@@ -99,11 +107,11 @@ def why_none(path: Path, found: list[str]) -> str:
     return "it is not a run folder (no config.toml)"
 
 
-def read_policy(path: Path) -> Policy:
+def read_policy(path: Path, variant: str | type[Any] | None = None) -> Policy:
     """Load one policy from its file."""
     card, tensors = read_policy_file(path)
     try:
-        policy = Policy(card, tensors, path.stem)
+        policy = Policy(card, tensors, path.stem, variant=variant)
         check(Config(environment=policy.environment))
         return policy
     except UserError:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from td3.algorithm.agent import TD3
 from td3.algorithm.networks import Actor
 from td3.algorithm.normalizer import CLIP
 from td3.config import EnvironmentConfig, EvaluationConfig
@@ -23,6 +24,7 @@ from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
 from td3.policy.file import action_card
 from td3.policy.networks import build_networks, is_stock
 from td3.policy.trust import task_to_play
+from td3.policy.variants import build_agent
 
 
 class Policy:
@@ -33,6 +35,7 @@ class Policy:
         tensors: The actor, the encoder for images, and the observation statistics.
         name: Name for error messages.
         actor_class: Class of the actor network.
+        variant: Class or name of the variant, if the policy acts in its own way.
 
     Example:
         policy = td3.load_policy("runs/my-run")
@@ -45,12 +48,18 @@ class Policy:
         tensors: Mapping[str, Tensor],
         name: str = "policy",
         actor_class: type[Actor] = Actor,
+        variant: str | type[Any] | None = None,
     ) -> None:
         self.card, self.tensors, self.name = dict(card), dict(tensors), name
         self.layout = card["observation"]
         action = card["action"]
         low, high = np.array(action["low"]), np.array(action["high"])
         self.bounds = ActionBounds(low, high, tuple(action["shape"]), action["dtype"])
+        self.agent: TD3 | None = None
+        """Acts instead of the networks below, for a variant with its own way to act."""
+        if "variant" in card:
+            self.agent = build_agent(card, low.size, tensors, variant, name)
+            return
         networks = build_networks(card, low.size, tensors, actor_class)
         self.actor, self.encoder, self.statistics = networks
         layers = self.actor.layers(self.actor.flat.detach())
@@ -75,6 +84,8 @@ class Policy:
     @np.errstate(over="ignore", invalid="ignore")  # the caller checks for finite actions
     def act(self, state: Observation) -> NDArray[np.float32]:
         """The action for one flat state, within [-1, 1]; not finite if the networks overflow."""
+        if self.agent:
+            return self.act_with_agent(self.agent, state)
         x = state
         if self.statistics:
             shift, scale = self.statistics
@@ -92,6 +103,12 @@ class Policy:
             x = np.maximum(x @ weight + bias, 0)
         weight, bias = self.layers[-1]
         action: NDArray[np.float32] = np.tanh(x @ weight + bias)
+        return action
+
+    def act_with_agent(self, agent: TD3, state: Observation) -> NDArray[np.float32]:
+        """The variant's own way to act."""
+        given = torch.from_numpy(state.astype(np.float32, copy=False)).view(1, 1, -1)
+        action: NDArray[np.float32] = agent.act(given).view(-1).numpy()
         return action
 
     @torch.no_grad()

@@ -66,8 +66,8 @@ def find_class(name: str, given: str | type[Any] | None, policy: str) -> type[TD
     if name in BUILT_IN or name in known or module in sys.modules:
         return load_variant(name)
     raise UserError(
-        f"The policy {policy} acts with the class {name}, which imports the Python module {module}. "
-        f"If you trust it, name it: --variant {name}, or load_policy(…, variant={name!r})."
+        f"The policy {policy} acts with the class {name}, which imports the Python module "
+        f"{module}. If you trust it, name it: --variant {name} (in Python: variant={name!r})."
     )
 
 
@@ -99,7 +99,9 @@ def build_agent(
     for name, tensor in tensors.items():
         target = known_tensors[name]
         if target.shape != tensor.shape:
-            raise ValueError(f"{name} has the shape {tuple(tensor.shape)}, not {tuple(target.shape)}")
+            raise ValueError(
+                f"{name} has the shape {tuple(tensor.shape)}, not {tuple(target.shape)}"
+            )
         target.copy_(tensor)
     if agent.normalizer:
         agent.normalizer.refresh()
