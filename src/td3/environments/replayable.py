@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.base import Arrays
 from td3.environments.environment import Environment
+from td3.environments.episode_info import EpisodeInfo
 from td3.seeding import Stream
 
 
@@ -19,6 +20,8 @@ class ReplayableEnvironment:
     """
 
     KEYS = ("life", "actions", "resets", "state")  # the names in checkpoints
+    ended = EpisodeInfo({}, {})
+    """What was reported about the last episode that ended."""
 
     def __init__(
         self,
@@ -31,7 +34,6 @@ class ReplayableEnvironment:
         self.config, self.stream, self.remake_every = config, stream, remake_every
         self.environment = environment or Environment(config)
         self.start(time=0)
-
     def start(self, time: int) -> None:
         """Seed a new object and begin its history."""
         self.begin(int(self.stream.integers(2**31)), time)
@@ -49,6 +51,7 @@ class ReplayableEnvironment:
         next_state, reward, terminated, truncated = self.environment.step(action)
         self.state = next_state
         if terminated or truncated:
+            self.ended = EpisodeInfo(self.environment.numbers.means(), self.environment.info)
             if time // self.remake_every != self.made_at // self.remake_every:
                 self.remake()
                 self.start(time)

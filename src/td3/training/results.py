@@ -33,7 +33,8 @@ def record_evaluations(state: TrainingState) -> None:
             continue
         best = float(returns.mean()) > state.best[agent]
         seed = state.config.agent_seeds[agent]
-        record = evaluation_record(result.step, agent, seed, returns, lengths, best)
+        successes = result.found.successes
+        record = evaluation_record(result.step, agent, seed, returns, lengths, best, successes)
         if best:
             state.best[agent] = record["mean_return"]
         write_policies(state, result, record)

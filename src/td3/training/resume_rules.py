@@ -1,9 +1,10 @@
 """Which settings may change when a run is resumed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from td3.config import Config, changes, to_dict
+from td3.config import Config, changes, dotted, to_dict
 from td3.environments.backend import EXACT
 from td3.errors import UserError
 
@@ -44,10 +45,16 @@ def check_settings(config: Config, before: dict[str, Any], folder: Path) -> list
 
 def relevant_changes(config: Config, before: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Dotted name → (old, new) of every setting that differs and may change the numbers."""
-    found = changes(before, to_dict(config))
-    found.pop("environment.workers", None)
+    found = changes(with_defaults(before), to_dict(config))
+    for name in ("environment.workers", "environment.info"):
+        found.pop(name, None)
     for varied in config.grid:  # each agent has its own value from the grid
         found.pop(varied, None)
     if all(backend in EXACT for backend in found.get("environment.vectorization", ())):
         found.pop("environment.vectorization", None)
     return found
+
+
+def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted name; those that an older version did not have get their default."""
+    return dict(dotted(to_dict(Config()))) | dict(dotted(settings))
