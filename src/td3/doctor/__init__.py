@@ -2,7 +2,7 @@
 
 import shlex
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +12,7 @@ from td3.config.checks import check as check_config
 from td3.doctor.check import Check, check_from_error
 from td3.doctor.environment_checks import check_environment, check_spaces
 from td3.doctor.machine_checks import check_machine
-from td3.environments.simulators import make, silence_pybullet
+from td3.environments.simulators import make, resolve_version, silence_pybullet
 from td3.environments.task import Task
 from td3.errors import UserError, first_line
 from td3.layout import has_images
@@ -41,6 +41,7 @@ def diagnose(config: EnvironmentConfig, steps: int = 2000) -> Diagnosis:
         raise UserError(f"--steps must be 1 or more, got {steps}.")
     if not config.id:
         return Diagnosis(check_machine())
+    config = replace(config, id=resolve_version(config.id))
     check_config(Config(environment=config))
     env = make_or_explain(config)
     if isinstance(env, Check):

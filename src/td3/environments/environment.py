@@ -1,7 +1,6 @@
 """One environment with flat observations and actions in [-1, 1], checked at every step."""
 
 import contextlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ class Environment:
         """Whether it has never been reset. Some simulators replay exactly only from there."""
         self.numbers = EpisodeNumbers(config.info)
         """The numbers of this episode that are logged."""
-        self.info: Mapping[str, Any] = {}
+        self.info: dict[str, Any] = {}
         """What the simulator reported at the last step."""
 
     def reset(self, seed: int | None = None) -> Observation:

@@ -49,6 +49,12 @@ def bind_environment(env_id: str, environment: Any) -> None:
     GIVEN[env_id] = factory
 
 
+def remember_environment(env_id: str) -> None:
+    """Note that the user chose this task, so that its policies may be played in this process."""
+    if factory := find_factory(env_id):
+        GIVEN[env_id] = factory
+
+
 def split_partial(environment: Any) -> tuple[Any, dict[str, Any]]:
     """Return the function and the arguments of a partial, if config.toml can hold these."""
     kwargs: dict[str, Any] = {}
@@ -116,9 +122,7 @@ def is_local(env_id: str) -> bool:
 
 def is_importable(env_id: str) -> bool:
     """Whether other processes get the same environment by this name."""
-    return not is_local(env_id) and (
-        env_id not in GIVEN or refers_to(env_id, GIVEN[env_id])
-    )
+    return not is_local(env_id) and (env_id not in GIVEN or refers_to(env_id, GIVEN[env_id]))
 
 
 def find_factory(env_id: str) -> Factory | None:
@@ -156,6 +160,11 @@ def find_factory(env_id: str) -> Factory | None:
     return None
 
 
+def is_registered(env_id: str) -> bool:
+    """Whether Gymnasium knows this id, with or without a version."""
+    return env_id in gym.registry or newest_version(env_id) is not None
+
+
 def newest_version(env_id: str) -> int | None:
     """Return the newest registered version of an id without version; None if there is none."""
     with contextlib.suppress(Exception):  # `make` reports what is wrong with an id
@@ -165,9 +174,7 @@ def newest_version(env_id: str) -> int | None:
     return None
 
 
-def call_factory(
-    env_id: str, factory: Factory, kwargs: Mapping[str, Any]
-) -> "gym.Env[Any, Any]":
+def call_factory(env_id: str, factory: Factory, kwargs: Mapping[str, Any]) -> "gym.Env[Any, Any]":
     """Make an environment; `render_mode` is passed only if the class or function takes it.
 
     Raises:

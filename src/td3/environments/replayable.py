@@ -34,6 +34,7 @@ class ReplayableEnvironment:
         self.config, self.stream, self.remake_every = config, stream, remake_every
         self.environment = environment or Environment(config)
         self.start(time=0)
+
     def start(self, time: int) -> None:
         """Seed a new object and begin its history."""
         self.begin(int(self.stream.integers(2**31)), time)

@@ -12,7 +12,6 @@ from td3.environments.episode_info import EpisodeInfo
 from td3.errors import Diverged
 from td3.training.exploration import Exploration
 
-
 NOTHING = EpisodeInfo({}, {})
 
 
@@ -206,7 +205,8 @@ class Collector:
             self.exploration.restore(arrays)
         if pending := with_prefix("last.", arrays):
             given: dict[str, Any] = {name: pending.pop(name) for name in PendingStep._fields[:-1]}
-            self.pending = PendingStep(**given, steps=Steps(**pending))
+            rest: dict[str, Any] = pending
+            self.pending = PendingStep(**given, steps=Steps(**rest))
         self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
         restarted, reason = self.environments.restore(with_prefix("env.", arrays))
         self.returns[restarted], self.lengths[restarted] = 0, 0
