@@ -168,6 +168,25 @@ def test_fault_in_a_worker_gives_the_message_of_one_process(trouble: str) -> Non
     assert errors[0].endswith("in environment 3 at step 12")
 
 
+def test_workers_report_the_infos_of_one_process() -> None:
+    """Numbers always; the last info, as plain values, only while somebody asks for it."""
+    config = EnvironmentConfig(TASK, info=("pull", "is_success"))
+    with both(config) as pair:
+        assert step_both(pair, 1, 9) == 5
+        for environments in pair:
+            environments.keep_info = True
+        assert step_both(pair, 9, 30) == 15
+        last = [environments.step(actions(30, pair[0]), 30) for environments in pair]
+        assert all(steps.infos is None for steps in last)
+        for now in range(31, 36):
+            steps, other = (own.step(actions(now, pair[0]), now) for own in pair)
+            assert steps.infos == other.infos
+        assert steps.infos is not None
+        assert sorted(steps.infos) == [0, 1, 2, 3, 4]
+        assert set(steps.infos[0].numbers) == {"pull", "is_success"}
+        assert steps.infos[0].final["lap"] == [7]
+
+
 def test_killed_worker_is_named_in_the_error() -> None:
     with both(EnvironmentConfig(TASK), count=8, workers=4) as (own, workers):
         step_both((own, workers), 1, 10)
