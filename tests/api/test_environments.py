@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gymnasium.envs.classic_control import Continuous_MountainCarEnv, PendulumEnv
 from support.run_tools import different
 from support.worker_tasks import Counting
 
@@ -13,6 +14,7 @@ import td3
 from td3.cli import main
 from td3.environments import factories
 from td3.run.folder import read_config
+from td3.training import results
 
 SMALL: dict[str, Any] = {
     "recipe": "quick",
@@ -98,9 +100,18 @@ def test_train_logs_success_and_requested_numbers(tmp_path: Path) -> None:
     assert {record["success"] for record in records if record["kind"] == "evaluation"} <= {0, 1}
 
 
+@pytest.mark.parametrize("limit", [0, 40])
+def test_train_warns_once_of_episodes_that_never_end(
+    limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "ENDLESS", 50)
+    table = {"id": PendulumEnv, "max_episode_steps": limit}
+    run = train(table, tmp_path / "run", evaluation={"every": 300, "episodes": 1, "max_steps": 9})
+    events = (run / "events.jsonl").read_text()
+    assert events.count("has not ended an episode for 50 steps") == (limit == 0)
+
+
 def test_resume_with_other_spaces_is_refused(tmp_path: Path) -> None:
     run = train(lambda: Counting(), tmp_path / "run", steps=200)
-    from gymnasium.envs.classic_control import Continuous_MountainCarEnv
-
-    with pytest.raises(td3.UserError, match="does not fit .*lambda.* has another shape"):
+    with pytest.raises(td3.UserError, match=r"does not fit .*lambda.* has another shape"):
         td3.resume(run, steps=300, environment=Continuous_MountainCarEnv, quiet=True)

@@ -28,10 +28,12 @@ class Arguments:
     td3 train AntBulletEnv-v0 --recipe course   # the walk-throughs' settings
 
     td3 train my_package:MyEnv-v0 --agent.discount 0.98
+
+    td3 train my_module:make_env   # a class or function, not registered
     """
 
     environment_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = (
-        setting("", "Gymnasium id, e.g. Ant-v5 or my_package:MyEnv-v0.", common=True)
+        setting("", "Gymnasium id, e.g. Ant-v5, or class or function as module:name.", common=True)
     )
     steps: int | None = setting(
         None, "Environment steps per agent.", "Short for --loop.steps.", common=True

@@ -17,8 +17,8 @@ class EnvironmentConfig:
 
     id: str = setting(
         "",
-        "Gymnasium id or class or function, e.g. HalfCheetah-v5, my_package:MyEnv-v0 or "
-        "my_module:make_env; same as ENVIRONMENT.",
+        "Gymnasium id, e.g. HalfCheetah-v5, or class or function, e.g. my_module:make_env; same as "
+        "ENVIRONMENT.",
     )
     kwargs: dict[str, Value] = setting(
         {},
