@@ -106,9 +106,10 @@ def test_train_warns_once_of_episodes_that_never_end(
 ) -> None:
     monkeypatch.setattr(results, "ENDLESS", 50)
     table = {"id": PendulumEnv, "max_episode_steps": limit}
-    run = train(table, tmp_path / "run", evaluation={"every": 300, "episodes": 1, "max_steps": 9})
+    run = train(table, tmp_path / "run", evaluation={"every": 300, "episodes": 1, "max_steps": 45})
     events = (run / "events.jsonl").read_text()
     assert events.count("has not ended an episode for 50 steps") == (limit == 0)
+    assert td3.load_policy(run).evaluate(1, environment=PendulumEnv).lengths == [limit or 45]
 
 
 def test_resume_with_other_spaces_is_refused(tmp_path: Path) -> None:

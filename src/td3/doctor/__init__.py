@@ -48,7 +48,7 @@ def diagnose(config: EnvironmentConfig, steps: int = 2000) -> Diagnosis:
         return Diagnosis(check_machine(), [env])
     checks, task = check_spaces(env, config)
     renders = "rgb_array" in env.metadata.get("render_modes", [])
-    limit = env.spec.max_episode_steps if env.spec else None
+    limit = config.max_episode_steps or (env.spec.max_episode_steps if env.spec else None)
     env.close()
     if task is None:
         return Diagnosis(check_machine(), checks)
@@ -78,7 +78,8 @@ def train_command(config: EnvironmentConfig, task: Task) -> str:
     """A command that trains on this task, with the recipe for images if it has any."""
     default = EnvironmentConfig()
     words = ["td3", "train", config.id]
-    given = {n: getattr(config, n) for n in WRAPPERS if getattr(config, n) != getattr(default, n)}
+    names = (*WRAPPERS, "max_episode_steps")
+    given = {n: getattr(config, n) for n in names if getattr(config, n) != getattr(default, n)}
     if has_images(task.layout):
         words += ["--recipe", "pixels"]
         if not config.pixels:  # the task's own images may not be resizable
