@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from td3.algorithm.agent import TD3
     from td3.algorithm.networks import Actor, Critic
     from td3.algorithm.replay import ReplayBuffer
+    from td3.api.resume import resume
     from td3.api.train import train
     from td3.errors import RunStopped, UserError
     from td3.policy.evaluation import evaluate
@@ -20,6 +21,7 @@ _PUBLIC = {
     "Actor": "td3.algorithm.networks",
     "Critic": "td3.algorithm.networks",
     "train": "td3.api.train",
+    "resume": "td3.api.resume",
     "evaluate": "td3.policy.evaluation",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",
@@ -37,6 +39,7 @@ __all__ = [
     "UserError",
     "evaluate",
     "load_policy",
+    "resume",
     "train",
 ]
 __version__ = "0.1.0"

@@ -443,3 +443,12 @@ def test_train_command_fits_the_task(config: EnvironmentConfig, options: str) ->
     env.reset(seed=0)
     assert has_images(env.task.layout) == has_images(task.layout)
     assert (asked.kwargs, asked.frame_stack >= config.frame_stack) == (config.kwargs, True)
+
+
+def test_doctor_class_with_a_time_limit_passes_and_is_in_the_command() -> None:
+    config = EnvironmentConfig("gymnasium.envs.classic_control:PendulumEnv", max_episode_steps=50)
+    found = doctor.diagnose(config, 120)
+    (episodes,) = (check for check in found.environment if check.name == "episodes")
+    assert episodes.status == "ok"
+    assert "time limit 50 steps; 2 ended" in episodes.message
+    assert found.command == f"td3 train {config.id} --environment.max-episode-steps 50"

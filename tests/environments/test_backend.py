@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.worker_tasks import Counting
 
 from td3.config import Config, EnvironmentConfig, from_dict
 from td3.environments import backend
 from td3.environments.backend import make_environments, step_seconds, worker_count
 from td3.environments.environment import Environment
+from td3.environments.factories import name_environment
 from td3.environments.in_process import InProcess
+from td3.errors import UserError
 from td3.seeding import Stream, Streams
 from td3.training.collector import Collector
 
@@ -124,6 +127,21 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Environment]:
 
     monkeypatch.setattr(Environment, "__init__", note)
     return found
+
+
+def test_make_environments_steps_local_functions_here_and_says_so() -> None:
+    name, _ = name_environment(lambda: Counting())
+    table = {"id": name, "vectorization": "workers", "workers": 1}
+    config = from_dict({"environment": table, "threads": 1, "device": "cpu"})
+    with closing(make_environments(config, [Streams.from_seed(0).env])) as environments:
+        assert isinstance(environments, InProcess)
+        assert "exists only in this process" in environments.warning
+
+
+def test_make_environments_refuses_functions_in_vectors() -> None:
+    table = {"id": "support.worker_tasks:make_counting", "vectorization": "sync"}
+    with pytest.raises(UserError, match="needs a registered id"):
+        make_environments(from_dict({"environment": table}), [Streams.from_seed(0).env])
 
 
 @pytest.mark.parametrize("given", [False, True])

@@ -41,6 +41,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "agent": {"channels": [4, 4], "features": 8},
         "loop": {"steps": 400},
     },
+    "class of a module, numbers from info": {
+        "environment": {
+            "id": "support.worker_tasks:Counting",
+            "info": ["is_success", "pull", "absent"],
+            "count": 2,
+        },
+        "loop": {"log_every": 64},
+    },
     "stacked numbers, three steps ahead": {
         "environment": {"frame_stack": 3},
         "agent": {"n_step": 3},

@@ -18,6 +18,13 @@ from td3.run.folder import create
 WORKERS = {"vectorization": "workers", "workers": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
     "three environments": {"environment": {"count": 3}},
+    "function of a module, numbers from info": {
+        "environment": {
+            "id": "support.worker_tasks:make_counting",
+            "info": ["is_success", "pull"],
+            "count": 3,
+        },
+    },
     "cheetah, five agents": {
         "environment": {"id": "HalfCheetah-v5"},
         "seeds": 5,

@@ -47,6 +47,13 @@ def test_evaluate_episode_depends_only_on_its_seed() -> None:
     assert len(np.unique(together.returns)) == 3
 
 
+def test_evaluate_reports_success_only_if_the_task_does() -> None:
+    found = evaluate(still, EnvironmentConfig("support.worker_tasks:Counting"), [3, 4, 6, 7])
+    assert found.successes is not None
+    assert found.successes.tolist() == [1, 0, 1, 0]
+    assert evaluate(still, EnvironmentConfig("Pendulum-v1"), [3]).successes is None
+
+
 def test_evaluate_twice_gives_the_same_returns() -> None:
     config = EnvironmentConfig(id="BipedalWalker-v3")
 

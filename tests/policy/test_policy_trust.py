@@ -87,6 +87,33 @@ def test_evaluate_module_that_is_already_imported_needs_no_repeat(planted: Path)
     assert policy.evaluate(episodes=1).lengths == [5]
 
 
+def test_evaluate_function_is_refused_even_if_its_module_is_imported(tmp_path: Path) -> None:
+    """A card could name os:system, with any argument."""
+    witness = tmp_path / "witness"
+    policy = td3.load_policy(policy_file(tmp_path, "os:system", command=f"touch {witness}"))
+    with pytest.raises(UserError, match=r'repeat it: policy.evaluate\(environment="os:system"\)'):
+        policy.evaluate(episodes=1)
+    with pytest.raises(UserError, match="environment="):
+        film(policy, tmp_path / "film", seconds=0.1)
+    assert not witness.exists()
+
+
+def test_evaluate_function_of_another_program_is_refused(tmp_path: Path) -> None:
+    for env_id in ("__main__:main", "__main__:<lambda>", "<my_tasks:Walker>"):
+        policy = td3.load_policy(policy_file(tmp_path, env_id))
+        with pytest.raises(UserError, match="exists only in the program or notebook"):
+            policy.evaluate(episodes=1)
+        assert policy.evaluate(episodes=1, environment=PendulumEnv).lengths == [5]
+
+
+def test_evaluate_function_that_the_user_repeats_is_played(planted: Path) -> None:
+    policy = td3.load_policy(policy_file(planted, "planted:PendulumEnv"))
+    with pytest.raises(UserError, match="repeat it"):
+        policy.evaluate(episodes=1)
+    assert not was_imported(planted)
+    assert policy.evaluate(episodes=1, environment="planted:PendulumEnv").lengths == [5]
+
+
 def test_evaluate_given_environment_replaces_the_one_in_the_card(planted: Path) -> None:
     policy = td3.load_policy(policy_file(planted, "planted:Planted-v0"))
     policy.evaluate(episodes=1, environment="Pendulum-v1")

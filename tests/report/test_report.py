@@ -314,6 +314,40 @@ def test_table_one_seed_has_no_interval(tmp_path: Path) -> None:
     assert report.interval_text(group, "last") == "3"
 
 
+def test_report_shows_success_and_numbers_of_the_environment(tmp_path: Path) -> None:
+    records = [evaluation(step, 1.0) | {"success": step / 100} for step in (10, 50)]
+    records += [training(step, q=0.0) | {"info": {"pace": float(step)}} for step in (5, 9)]
+    run = read_run(make_run(tmp_path / "run", records))
+    assert run.reported == ["info.pace"]
+    assert run.logged("info.pace", 0)[1].tolist() == [5.0, 9.0]
+    report.write_report([run], tmp_path / "page")
+    text = (tmp_path / "page" / "report.md").read_text()
+    assert "[pace](#info" in text
+    figures = tmp_path / "page" / "plots"
+    assert "success rate" in svg_text(figures / "report.svg")
+    assert "pace" in svg_text(figures / "training.svg")
+
+
+def test_plot_without_success_has_one_panel(tmp_path: Path) -> None:
+    run = read_run(make_run(tmp_path / "run", [evaluation(10, 1.0)]))
+    plot([run], tmp_path / "figure")
+    assert "success rate" not in svg_text(tmp_path / "figure.svg")
+
+
+def svg_text(path: Path) -> str:
+    """What matplotlib wrote; it draws letters as shapes and notes the text in comments."""
+    return path.read_text(encoding="utf-8")
+
+
+def test_curves_runs_from_before_a_setting_existed_share_a_curve(tmp_path: Path) -> None:
+    old = make_run(tmp_path / "old", [evaluation(10, 1.0)])
+    new = make_run(tmp_path / "new", [evaluation(10, 1.0, seed=1)])
+    text = (new / "config.toml").read_text()
+    text = text.replace("[agent]", 'max_episode_steps = 0\ninfo = ["x"]\n[agent]')
+    (new / "config.toml").write_text(text.replace("seed = 0", "seed = 1"))
+    assert [len(curve.lines) for curve in curves(read_runs([old, new]))] == [2]
+
+
 def test_report_without_evaluations_says_so(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", [training(1000, critic_loss=None, episode_return=-5.0)])
     run = read_run(folder)

@@ -50,7 +50,21 @@ class Counting(gym.Env[Any, Any]):
             while self.trouble == "stuck":
                 time.sleep(0.01)
         ended = self.length == 7
-        return observation, float(action[0]), ended and self.mark % 2 == 0, ended, {}
+        info = {"pull": float(action[0]), "is_success": self.mark % 3 == 0, "lap": [self.length]}
+        return observation, float(action[0]), ended and self.mark % 2 == 0, ended, info
+
+
+def make_counting(at: int = 3) -> Counting:
+    """A new environment."""
+    return Counting(at=at)
+
+
+ONE = Counting()
+
+
+def same() -> Counting:
+    """A mistake: the same environment at each call."""
+    return ONE
 
 
 gym.register("Counting-v0", entry_point="support.worker_tasks:Counting")

@@ -21,6 +21,7 @@ from support.orphans import end_with
 from td3.algorithm.agent import TD3
 from td3.config import Config, from_dict
 from td3.environments.environment import Environment
+from td3.environments.factories import name_environment
 from td3.errors import RunStopped
 from td3.policy.evaluation import episode_seeds
 from td3.policy.file import policy_tensors
@@ -51,6 +52,29 @@ def background(config: Config, agent: TD3, processes: int = 2) -> Iterator[Backg
         yield made
     finally:
         made.close()
+
+
+def test_background_evaluation_of_a_class_reports_success() -> None:
+    """The other process imports the class by its name."""
+    config = config_of("support.worker_tasks:Counting", evaluation={"episodes": 3})
+    agent = agents(config)
+    with background(config, agent, 1) as evaluations:
+        evaluations.begin(0, [0])
+        (result,) = evaluations.results()
+        expected = play_policy(evaluations.card, policy_tensors(agent)[0], episode_seeds(0, 3), 99)
+    assert expected.successes is not None
+    assert result.found.successes is not None
+    assert result.found.successes.tolist() == expected.successes.tolist()
+
+
+def test_evaluations_of_a_local_function_stay_in_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(evaluations, "in_background", lambda device: True)
+    name, _ = name_environment(lambda: worker_tasks.Counting())
+    config = config_of(name)
+    agent, task = agents(config), Environment(config.environment).task
+    assert not make_evaluations(agent, config, task, 0).background
 
 
 @pytest.mark.parametrize(

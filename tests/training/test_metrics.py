@@ -67,6 +67,21 @@ def test_interval_restore_is_exact() -> None:
     assert one.records(1, [0], [1]) == other.records(1, [0], [1])
 
 
+def test_interval_logs_numbers_of_episodes_per_agent() -> None:
+    one, other = (Interval(2, torch.device("cpu"), ("is_success", "x")) for _ in range(2))
+    assert "info" not in one.records(1, [0, 1], [0, 0])[0]
+    assert set(one.tensors()) == {"sums", "counts", "episodes", "actions"}  # as before
+    one.add_episode(1, 0.0, 3, {"is_success": 1.0, "x": 0.5})
+    one.add_episode(1, 0.0, 3, {"is_success": 0.0})
+    other.restore({name: tensor.clone() for name, tensor in one.tensors().items()})
+    for interval in (one, other):
+        first, second = interval.records(2, [0, 1], [0, 0])
+        assert "info" not in first
+        assert second["info"] == {"is_success": 0.5, "x": 0.5}
+        assert scalars(second)["train/info/is_success/seed-1"] == 0.5
+        assert "info" not in interval.records(3, [0, 1], [0, 0])[1]
+
+
 def test_diverged_names_metric() -> None:
     assert diverged({"critic_loss": float("nan"), "q": 1.0}) == "critic_loss"
     assert diverged({"critic_loss": 1.0, "q": float("inf")}) == "q"

@@ -2,36 +2,65 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from td3.config import Config, from_dict, load_recipe
+from td3.environments.factories import Factory, name_environment
 from td3.errors import UserError
 from td3.launch.progress import open_display
 from td3.launch.start import start
+from td3.run.folder import folder_name, unused_path
+
+Environment = str | Factory | Mapping[str, Any]
+
+
+@overload
+def train(
+    environment: Environment = ...,
+    recipe: str = ...,
+    *,
+    run: str | Path | None = ...,
+    quiet: bool = ...,
+    **settings: Any,
+) -> Path: ...
+
+
+@overload
+def train(
+    environment: list[Environment],
+    recipe: str = ...,
+    *,
+    run: str | Path | None = ...,
+    quiet: bool = ...,
+    **settings: Any,
+) -> list[Path]: ...
 
 
 def train(
-    environment: str | Mapping[str, Any] = "",
+    environment: Environment | list[Environment] = "",
     recipe: str = "paper",
     *,
     run: str | Path | None = None,
     quiet: bool = False,
     **settings: Any,
-) -> Path:
+) -> Path | list[Path]:
     """Train TD3 and return the run folder, like `td3 train`.
 
     Args:
-        environment: A Gymnasium id, or a table of settings with an `id`, for example
-            `{"id": "CarRacing-v3", "frame_stack": 3}`. Default: the recipe's environment.
+        environment: A Gymnasium id, a class, a function that returns a new environment, or
+            `module:name` of one. Also a table of settings with an `id`, for example
+            `{"id": "CarRacing-v3", "frame_stack": 3}`. A list trains on one after the other.
+            Default: the recipe's environment.
         recipe: Name of a recipe, or path of a recipe file.
-        run: Run folder to create. Default: a new folder in `runs/`.
+        run: Run folder to create; for a list, the folder that will hold the runs. Default: a new
+            folder in `runs/`.
         quiet: Show no progress.
         **settings: Other fields of `td3.config.Config`, for example `seeds=10` or
             `agent={"batch_size": 100}`; also by dotted names: `**{"agent.batch_size": 100}`.
             `steps` is short for `loop.steps`.
 
     Returns:
-        The run folder.
+        The run folder; for a list, the list of run folders.
 
     Raises:
         UserError: A setting is wrong, or the task cannot be trained.
@@ -41,6 +70,8 @@ def train(
     Example:
         run = td3.train("Pendulum-v1", "quick", seed=1)
     """
+    if isinstance(environment, list | tuple):
+        return train_each(list(environment), recipe, run, quiet, settings)
     config = read_settings(environment, recipe, settings)
     with open_display(config, quiet) as shown:
         folder, code = start(config, Path(run) if run else None, shown)
@@ -50,20 +81,34 @@ def train(
     return folder
 
 
-def read_settings(
-    environment: str | Mapping[str, Any], recipe: str, settings: dict[str, Any]
-) -> Config:
+def train_each(
+    environments: list[Environment],
+    recipe: str,
+    run: str | Path | None,
+    quiet: bool,
+    settings: Mapping[str, Any],
+) -> list[Path]:
+    """Train on one environment after the other; all are checked before the first begins."""
+    names = [read_settings(own, recipe, settings).environment.id for own in environments]
+    runs = []
+    for environment, name in zip(environments, names, strict=True):
+        folder = unused_path(Path(run) / folder_name(name)) if run else None
+        runs.append(train(environment, recipe, run=folder, quiet=quiet, **settings))
+    return runs
+
+
+def read_settings(environment: Any, recipe: str, settings: Mapping[str, Any]) -> Config:
     """The configuration that the arguments of `train` ask for."""
+    settings = dict(settings)
     if "steps" in settings:
         settings["loop.steps"] = settings.pop("steps")
-    if environment:
-        table = {"id": environment} if isinstance(environment, str) else environment
-        if not isinstance(table, Mapping):
-            raise UserError(
-                f"environment must be an id, e.g. 'Pendulum-v1', not {environment!r}: a run "
-                "makes its environments itself, so that it can restore them when it resumes."
-            )
-        settings["environment"] = dict(table)
+    if isinstance(environment, Mapping) or environment not in ("", None):
+        table = dict(environment) if isinstance(environment, Mapping) else {"id": environment}
+        if "id" in table:
+            table["id"], kwargs = name_environment(table["id"])
+            if kwargs:
+                table["kwargs"] = {**kwargs, **table.get("kwargs", {})}
+        settings["environment"] = table
     return from_dict(nest_settings(settings), default=load_recipe(recipe))
 
 

@@ -52,11 +52,14 @@ class Arguments:
     action_repeat: Annotated[int, environment_flag("action-repeat")] = same_as(
         EnvironmentConfig, "action_repeat"
     )
+    max_episode_steps: Annotated[int, environment_flag("max-episode-steps")] = same_as(
+        EnvironmentConfig, "max_episode_steps"
+    )
     json: bool = setting(False, "Print the checks as JSON.")
 
     @property
     def environment(self) -> EnvironmentConfig:
-        wrappers = {name: getattr(self, name) for name in WRAPPERS}
+        wrappers = {name: getattr(self, name) for name in (*WRAPPERS, "max_episode_steps")}
         return EnvironmentConfig(self.environment_id, self.kwargs, **wrappers)
 
 

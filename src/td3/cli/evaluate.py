@@ -101,10 +101,16 @@ def play(policies: list[Any], tasks: list[str], arguments: Arguments) -> list[di
                 "stated": compare_with_published(stated, returns),
                 **score(returns),
                 "mean_length": float(found.lengths.mean()),
+                **success_rate(found.successes),
                 "returns": returns,
             }
         )
     return rows
+
+
+def success_rate(successes: Any) -> dict[str, float]:
+    """The share of episodes that succeeded, if the task reports it."""
+    return {} if successes is None else {"success": float(successes.mean())}
 
 
 def interval(own: dict[str, Any]) -> str:
@@ -140,7 +146,8 @@ def table(outcome: dict[str, Any]) -> str:
 
 def describe_episodes(row: dict[str, Any]) -> str:
     step = "" if row["step"] is None else f", policy of step {row['step']:,}"
-    return f"episodes of {row['mean_length']:.0f} steps{step}"
+    success = f", success {row['success']:.0%}" if "success" in row else ""
+    return f"episodes of {row['mean_length']:.0f} steps{success}{step}"
 
 
 def verdict(published: dict[str, Any]) -> str:

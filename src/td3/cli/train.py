@@ -28,11 +28,11 @@ class Arguments:
 
     td3 train AntBulletEnv-v0 --recipe course   # the walk-throughs' settings
 
-    td3 train my_package:MyEnv-v0 --agent.discount 0.98
+    td3 train my_module:MyEnv   # a class, a function, or a registered id
     """
 
     environment_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = (
-        setting("", "Gymnasium id, e.g. Ant-v5 or my_package:MyEnv-v0.", common=True)
+        setting("", "Gymnasium id, or module:name of your class.", common=True)
     )
     steps: int | None = setting(
         None, "Environment steps per agent.", "Short for --loop.steps.", common=True

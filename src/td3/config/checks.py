@@ -61,7 +61,7 @@ def check_environment(environment: EnvironmentConfig) -> None:
             f"environment.workers is {environment.workers}, but environment.vectorization "
             f"{backend} uses no workers; set it to workers."
         )
-    for name in WRAPPERS:
+    for name in (*WRAPPERS, "max_episode_steps"):
         changed = getattr(environment, name) != getattr(EnvironmentConfig, name)
         if changed and backend not in EXACT:
             raise UserError(

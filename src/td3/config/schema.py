@@ -18,13 +18,29 @@ class EnvironmentConfig:
     """The task and how its environments run."""
 
     id: str = setting(
-        "", "Gymnasium id, e.g. HalfCheetah-v5 or my_package:MyEnv-v0; same as ENVIRONMENT."
+        "",
+        "Gymnasium id, e.g. HalfCheetah-v5, or class or function, e.g. my_module:make_env; same as "
+        "ENVIRONMENT.",
     )
     kwargs: dict[str, Value] = setting(
         {},
         "Keyword arguments of the environment.",
         "Example: --environment.kwargs ctrl_cost_weight 0.05.",
         common=True,
+    )
+    max_episode_steps: int = setting(
+        0,
+        "Time limit of an episode; 0: as registered.",
+        "A class or function has no limit unless it ends episodes itself. Counts steps of the "
+        "simulator.",
+        unit="steps",
+        min=0,
+    )
+    info: tuple[str, ...] = setting(
+        ("is_success", "success"),
+        "Numbers to log from the environment's info.",
+        "is_success and success: the last value of the episode; others: the mean over its steps. "
+        "Example: --environment.info is_success x_velocity.",
     )
     count: int = setting(1, "Environments per agent.", min=1, code=1, common=True)
     vectorization: Literal[

@@ -2,7 +2,7 @@
 
 import shlex
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +12,7 @@ from td3.config.checks import check as check_config
 from td3.doctor.check import Check, check_from_error
 from td3.doctor.environment_checks import check_environment, check_spaces
 from td3.doctor.machine_checks import check_machine
-from td3.environments.simulators import make, silence_pybullet
+from td3.environments.simulators import make, resolve_version, silence_pybullet
 from td3.environments.task import Task
 from td3.errors import UserError, first_line
 from td3.layout import has_images
@@ -41,13 +41,14 @@ def diagnose(config: EnvironmentConfig, steps: int = 2000) -> Diagnosis:
         raise UserError(f"--steps must be 1 or more, got {steps}.")
     if not config.id:
         return Diagnosis(check_machine())
+    config = replace(config, id=resolve_version(config.id))
     check_config(Config(environment=config))
     env = make_or_explain(config)
     if isinstance(env, Check):
         return Diagnosis(check_machine(), [env])
     checks, task = check_spaces(env, config)
     renders = "rgb_array" in env.metadata.get("render_modes", [])
-    limit = env.spec.max_episode_steps if env.spec else None
+    limit = config.max_episode_steps or (env.spec.max_episode_steps if env.spec else None)
     env.close()
     if task is None:
         return Diagnosis(check_machine(), checks)
@@ -77,7 +78,8 @@ def train_command(config: EnvironmentConfig, task: Task) -> str:
     """A command that trains on this task, with the recipe for images if it has any."""
     default = EnvironmentConfig()
     words = ["td3", "train", config.id]
-    given = {n: getattr(config, n) for n in WRAPPERS if getattr(config, n) != getattr(default, n)}
+    names = (*WRAPPERS, "max_episode_steps")
+    given = {n: getattr(config, n) for n in names if getattr(config, n) != getattr(default, n)}
     if has_images(task.layout):
         words += ["--recipe", "pixels"]
         if not config.pixels:  # the task's own images may not be resizable

@@ -148,7 +148,7 @@ def check_episodes(rollout: Rollout, limit: int | None) -> Check:
     stated = f"time limit {limit:,} steps" if limit else "no time limit"
     if not rollout.episodes:
         message = f"{stated}; none ended in {plural(rollout.steps, 'step')}"
-        advice = "Register it with max_episode_steps=…, or set --evaluation.max-steps."
+        advice = "Give it a time limit, e.g. --environment.max-episode-steps 1000."
         return Check("episodes", "ok" if limit else "warning", message, "" if limit else advice)
     returns, lengths, terminated = map(list, zip(*rollout.episodes, strict=True))
     message = (

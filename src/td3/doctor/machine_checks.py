@@ -121,7 +121,7 @@ def check_rendering(config: EnvironmentConfig | None) -> Check:
         code, problem = 1, f"no image within {RENDER_SECONDS} seconds"
     if code == 0:
         return Check("rendering", "ok", f"{config.id}: {child.stdout.splitlines()[-1]}")
-    if "is registered" in problem:
+    if "is registered" in problem or "exists only in" in problem:
         return Check("rendering", "ok", "not tried; the environment exists only in this process")
     problem, _, install = problem.removeprefix("td3.errors.UserError: ").partition(": pip install ")
     if install:

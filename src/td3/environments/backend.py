@@ -10,6 +10,7 @@ import numpy as np
 from td3.config import Config
 from td3.environments.base import Environments
 from td3.environments.environment import Environment
+from td3.environments.factories import find_factory, is_importable
 from td3.environments.gym_vector import GymVector
 from td3.environments.in_process import InProcess
 from td3.environments.workers.pool import WorkerPool
@@ -41,6 +42,11 @@ def make_environments(
     if settings.vectorization not in EXACT:
         if first:
             first.close()
+        if find_factory(settings.id):
+            raise UserError(
+                f"environment.vectorization {settings.vectorization} needs a registered id, but "
+                f"{settings.id} is a class or function; set it to auto."
+            )
         if settings.vectorization == "envpool":
             from td3.environments.envpool import EnvPool
 
@@ -49,12 +55,18 @@ def make_environments(
     first = first or Environment(settings)
     every = config.checkpoint.every
     workers = worker_count(config, len(streams), partial(step_seconds, first))
-    if not workers and first.is_fresh:
-        return InProcess(settings, streams, every, first)
-    first.close()
-    if workers:
+    if workers and is_importable(settings.id):
+        first.close()
         return WorkerPool(settings, streams, every, workers, first.task)
-    return InProcess(settings, streams, every)
+    if not first.is_fresh:
+        first.close()
+    own = InProcess(settings, streams, every, first if first.is_fresh else None)
+    if workers:
+        own.warning = (
+            f"{settings.id} exists only in this process, so worker processes cannot make it; its "
+            "environments run in this process"
+        )
+    return own
 
 
 def worker_count(config: Config, environments: int, time_step: Callable[[], float]) -> int:

@@ -1,11 +1,13 @@
 """The interface of several environments that are stepped together."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from td3.environments.episode_info import EpisodeInfo
 from td3.environments.task import Task
 from td3.errors import RunStopped
 
@@ -22,6 +24,8 @@ class Steps(NamedTuple):
     truncated: NDArray[np.bool_]
     real: NDArray[np.bool_] | None = None
     """False where the environment only reset, so that there is no transition; None: all real."""
+    infos: Mapping[int, EpisodeInfo] | None = None
+    """What the environments reported whose episode ended, by index; None: nothing."""
 
     @classmethod
     def empty(cls, count: int, state_dim: int) -> "Steps":
@@ -41,6 +45,8 @@ class Environments(ABC):
     """How many environments there are and where they run."""
     warning: str = ""
     """What a reader of the results should know about them; usually empty."""
+    keep_info: bool = False
+    """Whether `Steps.infos` contains the last `info` of each episode; may be set at any time."""
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
         """Step all environments and wait for them."""

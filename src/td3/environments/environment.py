@@ -1,11 +1,13 @@
 """One environment with flat observations and actions in [-1, 1], checked at every step."""
 
 import contextlib
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
+from td3.environments.episode_info import EpisodeNumbers
 from td3.environments.simulators import make, silence_pybullet
 from td3.environments.task import Task
 from td3.environments.wrappers import stack_frames
@@ -24,9 +26,15 @@ class Environment:
         self.task = Task.of(config.id, self.space, self.env.action_space, config.frame_stack)
         self.is_fresh = True
         """Whether it has never been reset. Some simulators replay exactly only from there."""
+        self.numbers = EpisodeNumbers(config.info)
+        """The numbers of this episode that are logged."""
+        self.info: dict[str, Any] = {}
+        """What the simulator reported at the last step."""
 
     def reset(self, seed: int | None = None) -> Observation:
         self.is_fresh = False
+        self.info = {}
+        self.numbers.start()
         try:
             with silence_pybullet(self.task.id):
                 observation, _ = self.env.reset(seed=seed)
@@ -41,9 +49,12 @@ class Environment:
         """
         scaled = self.task.bounds.scale(action)
         try:
-            observation, reward, terminated, truncated, _ = self.env.step(scaled)
+            observation, reward, terminated, truncated, info = self.env.step(scaled)
         except (Exception, SystemExit) as error:
             raise as_run_stopped(self.task.id, error) from error
+        self.info = info if isinstance(info, dict) else {}
+        if self.numbers.names:
+            self.numbers.add(self.info)
         state = self.task.observation(observation)
         return state, self.task.reward(reward), bool(terminated), bool(truncated)
 

@@ -1,12 +1,13 @@
 """EnvPool: environments in C++ threads, for the tasks that EnvPool implements."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gymnasium.vector import VectorEnv
 
 from td3.config import EnvironmentConfig
+from td3.environments.episode_info import OUTCOMES
 from td3.environments.gym_vector import GymVector
 from td3.environments.simulators import silence_pybullet
 from td3.errors import UserError, first_line
@@ -23,11 +24,17 @@ class EnvPool(GymVector):
         "Gymnasium's, which evaluates the policies, and resuming starts new episodes"
     )
 
-    def __init__(self, make: Make, env_id: str, streams: list[Stream]) -> None:
+    def __init__(
+        self,
+        make: Make,
+        env_id: str,
+        streams: list[Stream],
+        names: Sequence[str] = OUTCOMES,
+    ) -> None:
         self.make_vector = make
         with warnings.catch_warnings():  # caused by how EnvPool declares its spaces
             warnings.filterwarnings("ignore", ".*precision lowered", UserWarning)
-            super().__init__(make([0] * len(streams)), env_id, streams)
+            super().__init__(make([0] * len(streams)), env_id, streams, names)
         self.description = f"{len(streams)} environments in EnvPool"
 
     def start(self) -> None:
@@ -58,4 +65,4 @@ class EnvPool(GymVector):
                 raise UserError(f"EnvPool cannot make {config.id}: {first_line(error)}.") from error
             return vector
 
-        return cls(make, config.id, streams)
+        return cls(make, config.id, streams, config.info)

@@ -1,6 +1,7 @@
 """Gymnasium's vector environments, in all three autoreset modes."""
 
 import signal
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -12,6 +13,12 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.base import Arrays, Environments, Steps, with_location
 from td3.environments.environment import as_run_stopped
+from td3.environments.episode_info import (
+    OUTCOMES,
+    EpisodeInfo,
+    EpisodeNumbers,
+    plain_values,
+)
 from td3.environments.simulators import register, silence_pybullet
 from td3.environments.task import Task
 from td3.errors import RunStopped, UserError, first_line
@@ -29,8 +36,13 @@ class GymVector(Environments):
     """
 
     def __init__(
-        self, vector: "VectorEnv[Any, Any, Any]", env_id: str, streams: list[Stream]
+        self,
+        vector: "VectorEnv[Any, Any, Any]",
+        env_id: str,
+        streams: list[Stream],
+        names: Sequence[str] = OUTCOMES,
     ) -> None:
+        self.numbers = [EpisodeNumbers(names) for _ in streams]
         self.vector, self.streams, self.broken = vector, streams, False
         self.space = vector.observation_space  # EnvPool creates a new one at each access
         self.task = Task.of(env_id, vector.single_observation_space, vector.single_action_space)
@@ -48,6 +60,8 @@ class GymVector(Environments):
 
     def begin(self, observations: Any) -> None:
         self.resetting = np.zeros(self.vector.num_envs, dtype=np.bool_)
+        for numbers in self.numbers:
+            numbers.start()
         self.states = self.flat(observations, time=0)
 
     @classmethod
@@ -67,7 +81,7 @@ class GymVector(Environments):
             raise UserError(
                 f"Cannot make a {config.vectorization} vector of {config.id}: {reason}."
             ) from error
-        return cls(vector, config.id, streams)
+        return cls(vector, config.id, streams, config.info)
 
     def receive(self) -> Steps:
         actions, time = self.sent
@@ -83,6 +97,7 @@ class GymVector(Environments):
             raise as_run_stopped(self.task.id, error) from error
         ended = terminated | truncated
         real = ~self.resetting
+        reported = self.read_infos(infos, real, ended & real)
         next_states = self.flat(observations, time)
         self.states = next_states
         if self.mode == AutoresetMode.SAME_STEP:
@@ -95,7 +110,26 @@ class GymVector(Environments):
             observations, _ = self.vector.reset(options={"reset_mask": ended})
             self.states = self.flat(observations, time)
         finite = np.array([self.checked_reward(r, i, time) for i, r in enumerate(rewards)])
-        return Steps(next_states, finite, terminated, truncated, real)
+        return Steps(next_states, finite, terminated, truncated, real, reported)
+
+    def read_infos(
+        self, infos: dict[str, Any], real: NDArray[np.bool_], ended: NDArray[np.bool_]
+    ) -> dict[int, EpisodeInfo] | None:
+        """Add the numbers of one step; return those of the episodes that ended."""
+        last = infos.get("final_info", {}) if self.mode == AutoresetMode.SAME_STEP else infos
+        names = self.numbers[0].names
+        if not ended.any() and not any(name in infos for name in names):
+            return None
+        found = {}
+        for index, numbers in enumerate(self.numbers):
+            if not ended[index]:
+                numbers.add(row_of(infos, index, names) if real[index] else {})
+                continue
+            numbers.add(row_of(last, index, names))
+            final = plain_values(row_of(last, index, list(last))) if self.keep_info else {}
+            found[index] = EpisodeInfo(numbers.means(), final)
+            numbers.start()
+        return found
 
     def flat(self, observations: Any, time: int) -> NDArray[np.float32]:
         """Return the observations of all environments, one row each."""
@@ -145,3 +179,20 @@ class GymVector(Environments):
             process.kill()
             process.join()
         self.vector.closed = True
+
+
+def row_of(infos: dict[str, Any], index: int, names: Sequence[str]) -> dict[str, Any]:
+    """Return what one environment reported, from the infos of a vector.
+
+    Gymnasium marks in `_name` which environments reported `name`.
+    """
+    row = {}
+    for name in names:
+        values, reporting = infos.get(name), infos.get(f"_{name}")
+        if name.startswith("_") or (reporting is not None and not reporting[index]):
+            continue
+        if isinstance(values, dict):
+            row[name] = row_of(values, index, list(values))
+        elif isinstance(values, np.ndarray) and index < len(values):
+            row[name] = values[index]
+    return row

@@ -12,6 +12,7 @@ from td3.environments.base import (
     with_location,
 )
 from td3.environments.environment import Environment
+from td3.environments.episode_info import EpisodeInfo, plain_values
 from td3.environments.replayable import ReplayableEnvironment
 from td3.errors import RunStopped
 from td3.seeding import Stream
@@ -41,6 +42,7 @@ class InProcess(Environments):
         actions, time = self.sent
         steps = Steps.empty(*self.states.shape)
         states = np.empty_like(self.states)
+        infos: dict[int, EpisodeInfo] = {}
         for index, (one, action) in enumerate(zip(self.replayable, actions, strict=True)):
             try:
                 next_state, reward, terminated, truncated = one.step(action, time)
@@ -49,8 +51,11 @@ class InProcess(Environments):
             steps.next_states[index], states[index] = next_state, one.state
             steps.rewards[index] = reward
             steps.terminated[index], steps.truncated[index] = terminated, truncated
+            if terminated or truncated:
+                final = plain_values(one.ended.final) if self.keep_info else {}
+                infos[index] = EpisodeInfo(one.ended.numbers, final)
         self.states = states
-        return steps
+        return steps._replace(infos=infos) if infos else steps
 
     def snapshot(self) -> Arrays:
         return {

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.base import Arrays
 from td3.environments.environment import Environment
+from td3.environments.episode_info import EpisodeInfo
 from td3.seeding import Stream
 
 
@@ -19,6 +20,8 @@ class ReplayableEnvironment:
     """
 
     KEYS = ("life", "actions", "resets", "state")  # the names in checkpoints
+    ended = EpisodeInfo({}, {})
+    """What was reported about the last episode that ended."""
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class ReplayableEnvironment:
         next_state, reward, terminated, truncated = self.environment.step(action)
         self.state = next_state
         if terminated or truncated:
+            self.ended = EpisodeInfo(self.environment.numbers.means(), self.environment.info)
             if time // self.remake_every != self.made_at // self.remake_every:
                 self.remake()
                 self.start(time)

@@ -13,6 +13,14 @@ from typing import Any
 import gymnasium as gym
 
 from td3.config import EnvironmentConfig
+from td3.environments.factories import (
+    GIVEN,
+    Factory,
+    call_factory,
+    find_factory,
+    is_local,
+    newest_version,
+)
 from td3.environments.wrappers import add_wrappers
 from td3.errors import UserError, first_line, nearest
 
@@ -33,8 +41,11 @@ EXTRAS = {
 
 
 def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[Any, Any]:
-    """Call `gymnasium.make` after importing the simulator's package; explain errors."""
-    register(config.id)
+    """Call `gymnasium.make`, or the class or function that makes this task; explain errors."""
+    prepare_rendering()  # before a module is imported
+    factory = find_factory(config.id)
+    if factory is None:
+        register(config.id)
     kwargs: dict[str, Any] = dict(config.kwargs)
     if config.pixels:
         render_mode = render_mode or "rgb_array"
@@ -49,8 +60,7 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
             )
             # It would appear whenever an environment is made again.
             warnings.filterwarnings("ignore", ".*Using the latest versioned", UserWarning)
-            # The checker wrapper repeats in Python what `Environment` and `td3 doctor` check.
-            return add_wrappers(gym.make(config.id, disable_env_checker=True, **kwargs), config)
+            return add_wrappers(make_bare(config, factory, kwargs), config)
     except (ImportError, gym.error.DependencyNotInstalled) as error:
         raise UserError(describe_missing_package(config.id, error)) from error
     except gym.error.UnregisteredEnv as error:
@@ -60,6 +70,18 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
         raise
     except (Exception, SystemExit) as error:  # the environment's own code may raise anything
         raise UserError(f"Cannot make {config.id}: {first_line(error)}.") from error
+
+
+def make_bare(
+    config: EnvironmentConfig, factory: Factory | None, kwargs: dict[str, Any]
+) -> gym.Env[Any, Any]:
+    """Make the environment with its time limit, without our wrappers."""
+    limit = config.max_episode_steps
+    if factory is None:
+        # The checker wrapper repeats in Python what `Environment` and `td3 doctor` check.
+        return gym.make(config.id, limit or None, disable_env_checker=True, **kwargs)
+    env = call_factory(config.id, factory, kwargs)
+    return gym.wrappers.TimeLimit(env, limit) if limit else env
 
 
 def render_size(config: EnvironmentConfig) -> dict[str, Any]:
@@ -95,15 +117,12 @@ def register(env_id: str) -> None:
 
 def resolve_version(env_id: str) -> str:
     """Append the version that Gymnasium would choose, so that a stored id names one task."""
-    name = env_id.rpartition(":")[2]
+    if env_id in GIVEN or is_local(env_id):
+        return env_id
     register(env_id)
     import_module_of(env_id)
-    with contextlib.suppress(Exception):  # `make` reports what is wrong with an id
-        namespace, plain, version = gym.envs.registration.parse_env_id(name)
-        highest = gym.envs.registration.find_highest_version(namespace, plain)
-        if version is None and highest is not None:
-            return f"{env_id}-v{highest}"
-    return env_id
+    version = newest_version(env_id.rpartition(":")[2])
+    return env_id if version is None else f"{env_id}-v{version}"
 
 
 def import_module_of(env_id: str) -> None:

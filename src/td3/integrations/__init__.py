@@ -30,9 +30,10 @@ def scalars(record: Record) -> dict[str, float]:
     """The numbers of a record, named by kind, settings and seed."""
     kind, settings = record["kind"], record.get("settings", {})
     own = "".join(f"{key.partition('.')[2]}-{value}/" for key, value in settings.items())
+    numbers = record | {f"info/{name}": value for name, value in record.get("info", {}).items()}
     return {
         f"{kind}/{name}/{own}seed-{record['seed']}": float(value)
-        for name, value in record.items()
+        for name, value in numbers.items()
         if isinstance(value, int | float)
         and not isinstance(value, bool)
         and name not in ("step", "agent", "seed")

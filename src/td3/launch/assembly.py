@@ -54,7 +54,7 @@ def assemble(
     place = replay_place or check_memory(config, task)
     replay = make_replay(config, population, task, place, folder)
     agent = make_agent(config, population, task)
-    interval = Interval(config.agents, device)
+    interval = Interval(config.agents, device, config.environment.info)
     training = Training(
         config=config,
         population=population,

@@ -162,6 +162,7 @@ class Display:
         if agent in self.frozen:  # it diverged during this evaluation
             return
         self.figures.setdefault("evaluation", {})[agent] = record["mean_return"]
+        self.figures.setdefault("success", {})[agent] = record.get("success")
         if record["best"]:
             self.best[agent], self.best_step[agent] = record["mean_return"], record["step"]
             self.improved = True
@@ -190,6 +191,8 @@ class Display:
             if self.agents == 1 and 0 in self.best_step:
                 text += f" at {self.best_step[0]:,}"
             parts.insert(0, f"evaluation {means['evaluation']:,.1f} ({text})")
+        if "success" in means:
+            parts.insert(1, f"success {means['success']:.0%}")
         return " · ".join(parts)
 
     def ranking(self) -> list[str]:

@@ -13,6 +13,13 @@ import torch
 from td3.config import Config, varied
 from td3.config.checks import check
 from td3.environments.environment import Environment
+from td3.environments.factories import (
+    GIVEN,
+    Factory,
+    bind_environment,
+    is_local,
+    remember_environment,
+)
 from td3.environments.simulators import resolve_version
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.files import CURVES, check_file, remove
@@ -47,6 +54,7 @@ def start(
     show_phase(display, "making the environment and measuring threads")
     given = check(config).environment
     environment = dataclasses.replace(given, id=resolve_version(given.id))
+    remember_environment(environment.id)
     setup = set_up(dataclasses.replace(config, environment=environment))
     with closing(setup.environment):
         return start_training(setup, folder, display)
@@ -98,13 +106,16 @@ def resume(
     display: Display | None = None,
     device: str | None = None,
     accept_changes: bool = False,
+    environment: Factory | None = None,
 ) -> int:
     """Continue a run from its newest valid checkpoint; returns an exit code.
 
     `steps` is a new total number of steps, `device` another device. `accept_changes` continues even
-    if the code of the variant changed.
+    if the code of the variant changed. `environment` makes the environments of a run whose class or
+    function cannot be imported.
     """
     config, origin = read_config(folder)
+    find_environment(folder, config.environment.id, environment)
     if (folder / CURVES).is_file():
         raise UserError(
             f"{folder} contains only the results of a run, without checkpoints; "
@@ -128,6 +139,18 @@ def training_code(training: Training) -> dict[str, str]:
     if agent.normalizer:
         parts.append(agent.normalizer)
     return code_facts(training.config.variant.name, parts)
+
+
+def find_environment(folder: Path, env_id: str, environment: Factory | None) -> None:
+    """Let the run's name of its task stand for `environment`; refuse a task that is missing."""
+    if environment is not None:
+        bind_environment(env_id, environment)
+    elif is_local(env_id) and env_id not in GIVEN:
+        raise UserError(
+            f"{folder} was trained on {env_id}, which cannot be imported; continue it from Python "
+            f"with the class or function: td3.resume({str(folder)!r}, environment=make_env)."
+        )
+    remember_environment(env_id)
 
 
 def continue_training(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig, EvaluationConfig
 from td3.environments.environment import Environment
+from td3.environments.episode_info import success_of
 from td3.errors import UserError
 from td3.layout import Observation
 from td3.seeding import Streams
@@ -21,6 +22,8 @@ class Evaluation:
 
     returns: NDArray[np.float64]
     lengths: NDArray[np.int64]
+    successes: NDArray[np.float64] | None = None
+    """1 or 0 for each episode whose last `info` has `is_success` or `success`; None: no episode."""
 
 
 def episode_seeds(seed: int, episodes: int) -> list[int]:
@@ -51,9 +54,10 @@ def evaluate(
         tick: Called after each episode.
 
     Returns:
-        Returns and lengths of the episodes.
+        Returns and lengths of the episodes, and successes if the task reports them.
     """
     environment = Environment(config)
+    successes: list[float] = []
     returns, lengths = np.zeros(len(seeds)), np.zeros(len(seeds), dtype=np.int64)
     for episode, seed in enumerate(seeds):
         state, over = environment.reset(seed=seed), False
@@ -66,6 +70,8 @@ def evaluate(
             returns[episode] += reward
             lengths[episode] += 1
             over = terminated or truncated or bool(lengths[episode] == max_steps)
+        if (success := success_of(environment.info)) is not None:
+            successes.append(success)
         tick()
     environment.close()
-    return Evaluation(returns, lengths)
+    return Evaluation(returns, lengths, np.array(successes) if successes else None)

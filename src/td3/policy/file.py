@@ -30,6 +30,7 @@ def policy_card(
             "id": config.id,
             "kwargs": config.kwargs,
             **{name: getattr(config, name) for name in WRAPPERS},
+            **({"max_episode_steps": limit} if (limit := config.max_episode_steps) else {}),
         },
         "observation": task.layout,
         "action": action_card(task.bounds),

@@ -17,6 +17,7 @@ from td3.algorithm.networks import Actor
 from td3.algorithm.normalizer import CLIP
 from td3.config import EnvironmentConfig, EvaluationConfig
 from td3.environments.environment import Environment
+from td3.environments.factories import Factory
 from td3.environments.task import ActionBounds, Task
 from td3.errors import UserError
 from td3.layout import Observation, describe_layout, flatten
@@ -132,7 +133,7 @@ class Policy:
         episodes: int = 10,
         seed: int = 1_000_000,
         tick: Callable[[], None] = lambda: None,
-        environment: str = "",
+        environment: str | Factory = "",
     ) -> Evaluation:
         """Play noise-free episodes of its task, as `td3 evaluate` does.
 
@@ -140,8 +141,9 @@ class Policy:
             episodes: Number of episodes.
             seed: Seed of the episodes.
             tick: Called after each episode.
-            environment: Id of the task to play instead of the one in the policy file. A task
-                `module:Env-v0` needs it, because it imports `module`.
+            environment: Id, class or function of the task to play instead of the one in the policy
+                file. A task `module:Env-v0` or `module:name` needs it, because it imports
+                `module`.
 
         Raises:
             UserError: The task does not fit the policy, or it would import a module that only the
@@ -155,7 +157,9 @@ class Policy:
         return evaluate(self.act, config, seeds, self.max_steps, tick)
 
     def task_to_play(
-        self, environment: str = "", command: str = 'policy.evaluate(environment="{task}")'
+        self,
+        environment: str | Factory = "",
+        command: str = 'policy.evaluate(environment="{task}")',
     ) -> EnvironmentConfig:
         """Return the task in the card, or `environment` with the card's other settings.
 

@@ -1,7 +1,8 @@
 """Decide whether the task of a policy file may be made.
 
 A policy file may come from anyone. Its task `module:Env-v0` makes Gymnasium import `module`, and
-importing a module runs its code. So td3 imports only modules that the user names.
+importing a module runs its code. Its task `module:name` may be any function, called with arguments
+from the file. So td3 imports and calls only what the user names.
 """
 
 import dataclasses
@@ -12,6 +13,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from td3.config import EnvironmentConfig
+from td3.environments.factories import (
+    GIVEN,
+    Factory,
+    is_local,
+    is_registered,
+    name_environment,
+)
 from td3.environments.simulators import resolve_version
 from td3.errors import UserError
 
@@ -21,23 +29,44 @@ IMPORT_PATH = re.compile(r"([A-Za-z_]\w*)(?:\.\w+)*[.:][\w./-]+", re.ASCII)
 
 
 def task_to_play(
-    name: str, config: EnvironmentConfig, environment: str, command: str
+    name: str, config: EnvironmentConfig, environment: "str | Factory", command: str
 ) -> EnvironmentConfig:
-    """Return the task of the policy `name`, with the id `environment` if the user gives one.
+    """Return the task of the policy `name`, or `environment` with its other settings.
 
-    Raises UserError if the task would import a module that only the policy names. The message
-    contains `command`, in which `{task}` stands for the id of the task.
+    Raises UserError if the task would import a module, or call a function, that only the policy
+    names. The message contains `command`, in which `{task}` stands for the id of the task.
     """
-    if not isinstance(config.id, str) or not TASK_ID.fullmatch(config.id):
+    if not isinstance(config.id, str):
         raise UserError(f"The policy {name} names no valid task: {config.id!r}.")
-    module = config.id.rpartition(":")[0]
-    if ":" in config.id and not environment and module not in sys.modules:
+    given, kwargs = name_environment(environment)
+    if not given:
+        check_task(name, config.id, command)
+    check_arguments(name, config.kwargs, given)
+    if not given or given == config.id:
+        return dataclasses.replace(config, kwargs={**config.kwargs, **kwargs})
+    return dataclasses.replace(
+        config, id=resolve_version(given), kwargs={**config.kwargs, **kwargs}
+    )
+
+
+def check_task(name: str, task: str, command: str) -> None:
+    """Refuse a task that imports a module or calls a function which only the policy names."""
+    if task in GIVEN:
+        return
+    if is_local(task) and task.isprintable():
         raise UserError(
-            f"The policy {name} names the task {config.id}, which imports the Python module "
-            f"{module}. If you trust it, repeat it: {command.replace('{task}', config.id)}"
+            f"The policy {name} was trained on {task!r}, which exists only in the program or "
+            "notebook that trained it; give the class or function in Python: "
+            "policy.evaluate(environment=make_env)."
         )
-    check_arguments(name, config.kwargs, environment)
-    return dataclasses.replace(config, id=resolve_version(environment)) if environment else config
+    if not TASK_ID.fullmatch(task):
+        raise UserError(f"The policy {name} names no valid task: {task!r}.")
+    module, _, own = task.rpartition(":")
+    if module and (module not in sys.modules or not is_registered(own)):
+        raise UserError(
+            f"The policy {name} names the task {task}, which imports the Python module "
+            f"{module}. If you trust it, repeat it: {command.replace('{task}', task)}"
+        )
 
 
 def check_arguments(name: str, kwargs: Any, environment: str) -> None:

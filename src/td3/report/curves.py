@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from td3.config import describe_settings
+from td3.config import Config, describe_settings, dotted, to_dict
 from td3.report.intervals import mean_interval
 from td3.report.summary import Floats, RunSummary, Steps
 
 XAxis = Literal["steps", "hours"]
+Metric = Literal["mean_returns", "successes"]
 
 # Runs of one experiment may differ in these settings.
 NOT_LEARNING = {
@@ -21,8 +22,10 @@ NOT_LEARNING = {
     "loop.log_every",
     "environment.workers",
     "environment.patience",
+    "environment.info",
 }
 SAME_NUMBERS = ("auto", "own", "workers")  # of environment.vectorization
+DEFAULTS = dict(dotted(to_dict(Config())))
 LAST = 10  # evaluations that are averaged for the final result
 
 
@@ -105,8 +108,12 @@ def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
 
 
 def _learning(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with one name for all backends that give the same numbers."""
-    way = settings.get("environment.vectorization", "auto")
+    """The settings, with one name for all backends that give the same numbers.
+
+    Settings that an older run does not have get their default.
+    """
+    settings = {**DEFAULTS, **settings}
+    way = settings["environment.vectorization"]
     return {**settings, "environment.vectorization": "auto" if way in SAME_NUMBERS else way}
 
 
@@ -120,7 +127,7 @@ def _differing(peers: Sequence[Mapping[str, Any]]) -> list[str]:
     )
 
 
-def curves(runs: Sequence[RunSummary]) -> list[Curve]:
+def curves(runs: Sequence[RunSummary], metric: Metric = "mean_returns") -> list[Curve]:
     """One curve per environment and label; each seed is one line of its group.
 
     A seed that occurs in several runs counts once, from the run with most evaluations: copies would
@@ -130,7 +137,9 @@ def curves(runs: Sequence[RunSummary]) -> list[Curve]:
     groups: dict[tuple[str, str], dict[int, SeedLine]] = {}
     for run, names in zip(runs, labels(runs), strict=True):
         for agent, found in run.evaluations.items():
-            line = SeedLine(run, agent, found.seed, found.steps, found.mean_returns)
+            values: Floats = getattr(found, metric)
+            known_at = ~np.isnan(values)
+            line = SeedLine(run, agent, found.seed, found.steps[known_at], values[known_at])
             group = groups.setdefault((run.environment, names[agent]), {})
             known = group.get(line.seed)
             if known is None or len(line.steps) > len(known.steps):

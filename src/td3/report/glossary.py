@@ -48,6 +48,16 @@ METRICS = {  # anchor, here and in the guide → name, explanation
         "Episode length",
         "Mean number of steps of the training episodes that ended since the last record.",
     ),
+    "success": (
+        "Success rate",
+        "Share of evaluation episodes that ended with is_success or success in the environment's "
+        "info.",
+    ),
+    "info": (
+        "Numbers of the environment",
+        "What the environment reports in its info (setting environment.info), as a mean over the "
+        "training episodes that ended since the last record.",
+    ),
     "diverged": (
         "Diverged",
         "A metric or network of the agent became infinite or NaN. Its training ended there; its "

@@ -244,7 +244,9 @@ def _training(runs: Sequence[RunSummary], out: Path) -> list[str]:
             continue
         stem = out / "plots" / ("training" if len(runs) == 1 else f"training-{position}")
         parts.append(media(plot_training(run, stem)[1], f"Training of {run.name}", out))
-        names = " · ".join(link(name, anchor) for name, anchor in TRAINING.values())
+        metrics = [*TRAINING.values()]
+        metrics += [(escape(key.partition(".")[2]), "info") for key in run.reported]
+        names = " · ".join(link(name, anchor) for name, anchor in metrics)
         parts.append(f"{escape(run.name)}: {names}")
     return parts
 

@@ -38,6 +38,8 @@ def plot(
 ) -> list[Path]:
     """Draw the evaluations, one panel per environment, to `out`.png and `out`.svg.
 
+    Environments that report success have a second panel.
+
     A line is the mean over seeds, its band the 95 % interval, a thin line one seed. `reference`
     is a CSV file (env, step, mean_return, std_return, seeds), drawn as dashed curves, or as a
     level if it has one step. Environments match by name without the version.
@@ -47,24 +49,25 @@ def plot(
         names = ", ".join(str(run.folder) for run in runs)
         raise UserError(f"Nothing to plot: there are no evaluations yet in {names}.")
     environments = list(dict.fromkeys(curve.environment for curve in shown))
+    drawn = [(name, [own for own in shown if own.environment == name]) for name in environments]
+    drawn += _success_panels(runs, environments)
     references: dict[str, Reference] = {}
     if reference is not None:
         if x == "hours":
             raise UserError("A reference has no hours: use --reference or --x hours, not both.")
         references = _references(reference, environments)
     styles = _styles(curve.label for curve in shown)
-    columns = 2 if len(environments) == 4 else min(len(environments), 3)
-    rows = -(-len(environments) // columns)
-    width, height = (6.0, 4.0) if len(environments) == 1 else (3.6 * columns, 2.7 * rows + 0.5)
+    columns = 2 if len(drawn) == 4 else min(len(drawn), 3)
+    rows = -(-len(drawn) // columns)
+    width, height = (6.0, 4.0) if len(drawn) == 1 else (3.6 * columns, 2.7 * rows + 0.5)
     lines = sum(1 + _wrap(label, width).count("\n") for label in styles)
     height += 0.18 * max(0, lines // _legend_columns(styles, width) - 2)
     with styled_figure(width, height) as figure:
         panels = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-        for panel, environment in zip(panels, environments, strict=False):
-            mine = [curve for curve in shown if curve.environment == environment]
-            _draw_panel(panel, mine, styles, x, references.get(environment))
-            panel.set_title(environment)
-        for panel in panels[len(environments) :]:
+        for panel, (title, mine) in zip(panels, drawn, strict=False):
+            _draw_panel(panel, mine, styles, x, references.get(title))
+            panel.set_title(title)
+        for panel in panels[len(drawn) :]:
             panel.remove()
         for panel in panels[: len(environments) : columns]:
             panel.set_ylabel("evaluation return")
@@ -73,6 +76,15 @@ def plot(
             reference_label += f", after {end:,.0f} steps"
         _legend(figure, shown, styles, reference_label if references else None)
         return save_figure(figure, out)
+
+
+def _success_panels(
+    runs: Sequence[RunSummary], environments: Sequence[str]
+) -> list[tuple[str, list[Curve]]]:
+    """Title and curves of the success rate, for each environment that reports it."""
+    found = [own for own in curves(runs, "successes") if len(own.steps)]
+    panels = {name: [own for own in found if own.environment == name] for name in environments}
+    return [(f"{name}: success rate", mine) for name, mine in panels.items() if mine]
 
 
 def _styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -205,18 +217,23 @@ TRAINING = {  # key of the records → title, anchor in the glossary
 
 
 def plot_training(run: RunSummary, out: Path) -> list[Path]:
-    """Draw four quantities that the run logged while learning to `out`.png and `out`.svg."""
+    """Draw what the run logged while learning to `out`.png and `out`.svg."""
     (names,) = labels([run])
     styles = _styles(names.values())
-    with styled_figure(7.2, 4.8 + 0.18 * (len(styles) // 2)) as figure:
-        panels = figure.subplots(2, 2, sharex=True).flatten().tolist()
-        for panel, (key, (title, _)) in zip(panels, TRAINING.items(), strict=True):
+    titles = {key: title for key, (title, _) in TRAINING.items()}
+    titles |= {key: key.partition(".")[2] for key in run.reported}
+    rows = -(-len(titles) // 2)
+    with styled_figure(7.2, 2.4 * rows + 0.18 * (len(styles) // 2)) as figure:
+        panels = figure.subplots(rows, 2, sharex=True).flatten().tolist()
+        for panel, (key, title) in zip(panels, titles.items(), strict=False):
             _draw_training(panel, run, key, names, styles)
             panel.set_title(title)
             _number_axes(panel)
-        panels[-1].set_ylim(bottom=0)
-        for panel in panels[2:]:
+        panels[3].set_ylim(bottom=0)
+        for panel in panels[-2:]:
             panel.set_xlabel("environment steps")
+        for panel in panels[len(titles) :]:
+            panel.remove()
         if len(styles) > 1:
             _legend_below(figure, styles)
         return save_figure(figure, out)

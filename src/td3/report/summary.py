@@ -34,6 +34,8 @@ class Evaluations:
     steps: Steps
     mean_returns: Floats
     std_returns: Floats
+    successes: Floats
+    """Share of episodes that succeeded; NaN where the environment did not report it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +101,17 @@ class RunSummary:
         points = [
             (record["step"], value)
             for record in self.train[agent]
-            if (value := _number(record.get(key))) is not None
+            if (value := _number(_entry(record, key))) is not None
         ]
         steps, values = zip(*points, strict=True) if points else ((), ())
         return np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64)
+
+    @property
+    def reported(self) -> list[str]:
+        """The keys of numbers that environments reported, e.g. `info.is_success`."""
+        records = [record for agent in self.train.values() for record in agent]
+        tables = [own for record in records if isinstance(own := record.get("info"), dict)]
+        return [f"info.{name}" for name in dict.fromkeys(name for own in tables for name in own)]
 
     def _timed(self) -> Iterator[tuple[float, str, float | None]]:
         """(time, name, step) of each event except warnings, which may precede a resume."""
@@ -264,13 +273,24 @@ def _series(records: Sequence[Record]) -> dict[tuple[str, int], list[Record]]:
 
 
 def _evaluations(records: Sequence[Record], seed: int) -> Evaluations:
-    spread = [_number(record.get("std_return")) for record in records]
+    def column(key: str) -> Floats:
+        values = [_number(record.get(key)) for record in records]
+        return np.array([math.nan if value is None else value for value in values])
+
     return Evaluations(
         seed=seed,
         steps=np.array([record["step"] for record in records], dtype=np.int64),
         mean_returns=np.array([record["mean_return"] for record in records], dtype=np.float64),
-        std_returns=np.array([math.nan if std is None else std for std in spread]),
+        std_returns=column("std_return"),
+        successes=column("success"),
     )
+
+
+def _entry(record: Record, key: str) -> object:
+    """The value of a key; `info.x` stands for the entry x of the table info."""
+    table, _, name = key.partition(".")
+    value = record.get(table)
+    return value.get(name) if name and isinstance(value, dict) else value
 
 
 def _is_whole(value: object, least: int = 0) -> bool:

@@ -73,7 +73,7 @@ def create(config: Config, folder: Path | None) -> Path:
 
 def folder_name(env_id: str) -> str:
     """The id of a task as a folder name."""
-    return env_id.replace("/", "-").replace(":", "-")
+    return re.sub(r"[^\w.]+", "-", env_id).strip("-")
 
 
 def rewrite_config(folder: Path, config: Config, origin: dict[str, str]) -> None:

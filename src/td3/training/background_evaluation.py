@@ -91,7 +91,7 @@ class BackgroundEvaluation(LoopEvaluation):
             self.idle.put(link)
         if facts := answer.get("failure"):
             raise link.remote_error(facts) from RemoteTraceback(facts["traceback"])
-        return Evaluation(np.array(answer["returns"]), np.array(answer["lengths"]))
+        return Evaluation(**{name: np.array(values) for name, values in answer.items()})
 
     def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)

@@ -1,6 +1,6 @@
 """Step the environments with the agents' actions and turn the results into transitions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,8 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from td3.algorithm.transitions import Transitions
 from td3.environments.base import Arrays, Environments, Steps
+from td3.environments.episode_info import EpisodeInfo
 from td3.errors import Diverged
 from td3.training.exploration import Exploration
+
+NOTHING = EpisodeInfo({}, {})
 
 
 class Ended(NamedTuple):
@@ -18,6 +21,10 @@ class Ended(NamedTuple):
     agent: int
     episode_return: float
     length: int
+    numbers: Mapping[str, float] = {}
+    """What the environment reported of the names in `environment.info`."""
+    info: Mapping[str, Any] = {}
+    """The last `info`; empty unless `Environments.keep_info` is set."""
 
 
 def raise_diverged(agent: int, why: str) -> None:
@@ -140,8 +147,14 @@ class Collector:
             over &= counted
         if not np.count_nonzero(over):
             return []
+        infos = steps.infos or {}
         ended = [
-            Ended(int(self.owners[i]), float(self.returns[i]), int(self.lengths[i]))
+            Ended(
+                int(self.owners[i]),
+                float(self.returns[i]),
+                int(self.lengths[i]),
+                *infos.get(int(i), NOTHING),
+            )
             for i in np.flatnonzero(over)
         ]
         self.returns[over], self.lengths[over] = 0, 0
@@ -179,7 +192,11 @@ class Collector:
             *given, steps = self.pending
             fields = zip(PendingStep._fields, given, strict=False)
             arrays |= {f"last.{name}": array for name, array in fields}
-            arrays |= {f"last.{k}": v for k, v in steps._asdict().items() if v is not None}
+            arrays |= {
+                f"last.{name}": value
+                for name, value in steps._asdict().items()
+                if isinstance(value, np.ndarray)
+            }
         return arrays | {f"env.{k}": v for k, v in self.environments.snapshot().items()}
 
     def restore(self, arrays: Arrays) -> str:
@@ -188,7 +205,8 @@ class Collector:
             self.exploration.restore(arrays)
         if pending := with_prefix("last.", arrays):
             given: dict[str, Any] = {name: pending.pop(name) for name in PendingStep._fields[:-1]}
-            self.pending = PendingStep(**given, steps=Steps(**pending))
+            rest: dict[str, Any] = pending
+            self.pending = PendingStep(**given, steps=Steps(**rest))
         self.returns, self.lengths = arrays["returns"].copy(), arrays["lengths"].copy()
         restarted, reason = self.environments.restore(with_prefix("env.", arrays))
         self.returns[restarted], self.lengths[restarted] = 0, 0

@@ -46,7 +46,8 @@ def serve(connection: Connection, facts: dict[str, Any]) -> None:
         ring = make_ring(connection, facts["ring_every"])
         try:
             found = play_policy(facts["card"], tensors, seeds, facts["max_steps"], ring)
-            answer = {"returns": found.returns.tolist(), "lengths": found.lengths.tolist()}
+            fields = vars(found).items()
+            answer = {name: array.tolist() for name, array in fields if array is not None}
         except Exception as error:
             answer = {"failure": describe_error(error)}
         wake(connection)  # in case there was no action

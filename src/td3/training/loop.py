@@ -64,7 +64,7 @@ class Training(TrainingState):
 
         ended = self.collector.receive(self.learner.prefetch_actions)
         for episode in ended:
-            self.interval.add_episode(*episode)
+            self.interval.add_episode(*episode[:4])
             if loop.update == "episode":
                 self.store()  # the whole episode, before learning from it
                 self.learner.learn_member(episode.agent, episode.length * loop.updates_per_step)

@@ -54,12 +54,14 @@ class Interval:
 
     NAMES = ("critic_loss", "q", "actor_loss")
 
-    def __init__(self, agents: int, device: torch.device) -> None:
+    def __init__(self, agents: int, device: torch.device, names: Sequence[str] = ()) -> None:
         self.agents = agents
         self.sums = torch.zeros(agents, len(self.NAMES), dtype=torch.float64, device=device)
         self.counts = np.zeros((agents, len(self.NAMES)), dtype=np.int64)
         self.episodes = np.zeros((agents, 3))
         """Per agent: number of episodes that ended, sum of their returns, sum of their lengths."""
+        self.info = {name: np.zeros((agents, 2)) for name in names}
+        """Per name of `environment.info` and agent: sum over episodes, number of episodes."""
         self.actions = np.zeros((agents, 2))
         """Per agent: number of saturated action components, number of all components."""
         self.acted = 0
@@ -82,11 +84,16 @@ class Interval:
         one.agents, rows = 1, slice(agent, agent + 1)
         one.sums, one.counts = self.sums[rows], self.counts[rows]
         one.episodes, one.actions = self.episodes[rows], self.actions[rows]
+        one.info = {name: table[rows] for name, table in self.info.items()}
         one.acted = 0
         return one
 
-    def add_episode(self, agent: int, episode_return: float, length: int) -> None:
+    def add_episode(
+        self, agent: int, episode_return: float, length: int, numbers: Mapping[str, float] = {}
+    ) -> None:
         self.episodes[agent] += (1, episode_return, length)
+        for name, value in numbers.items():
+            self.info[name][agent] += (value, 1)
 
     def add_actions(self, actions: NDArray[np.floating]) -> None:
         """Add the actors' actions before exploration noise, (agents, …)."""
@@ -115,6 +122,11 @@ class Interval:
                 name: mean(sums[agent, column], self.counts[agent, column])
                 for column, name in enumerate(self.NAMES)
             }
+            info = {
+                name: float(total / count)
+                for name, (total, count) in ((own, t[agent]) for own, t in self.info.items())
+                if count
+            }
             records.append(
                 {
                     "kind": "train",
@@ -127,6 +139,7 @@ class Interval:
                     **losses,
                     "saturated": mean(*self.actions[agent]),
                     "updates": int(updates[agent]),
+                    **({"info": info} if info else {}),
                 }
             )
         for tensor in self.tensors().values():  # in place: a captured GPU graph adds to them
@@ -140,9 +153,14 @@ class Interval:
             "counts": torch.from_numpy(self.counts),
             "episodes": torch.from_numpy(self.episodes),
             "actions": torch.from_numpy(self.actions),
+            # Only what was reported: a task without such numbers has the checkpoints as before.
+            **{f"info.{k}": torch.from_numpy(own) for k, own in self.info.items() if own.any()},
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        for name, table in self.info.items():
+            if (saved := tensors.get(f"info.{name}")) is not None:
+                table[:] = saved.numpy()
         for name, tensor in self.tensors().items():
             tensor.copy_(tensors[name])
 
@@ -167,6 +185,7 @@ def evaluation_record(
     returns: NDArray[np.float64],
     lengths: NDArray[np.int64],
     best: bool,
+    successes: NDArray[np.float64] | None = None,
 ) -> Record:
     return {
         "kind": "evaluation",
@@ -178,4 +197,5 @@ def evaluation_record(
         "returns": returns.tolist(),
         "lengths": lengths.tolist(),
         "best": best,
+        **({} if successes is None else {"success": float(successes.mean())}),
     }

@@ -10,10 +10,13 @@ from td3.training.loop_evaluation import Result
 from td3.training.metrics import Record, diverged, evaluation_record
 from td3.training.state import TrainingState
 
+ENDLESS = 10_000  # steps of an episode; registered tasks end after a thousand or so
+
 
 def log_training(state: TrainingState) -> None:
     """Write one record per agent about the steps since the last call; freeze diverged agents."""
     state.recorder.note_speed(state.step)
+    warn_of_endless_episodes(state)
     seeds, updates = state.config.agent_seeds, state.agent.updates.tolist()
     for record in state.interval.records(state.step, seeds, updates):
         if state.population.frozen[record["agent"]]:
@@ -21,6 +24,16 @@ def log_training(state: TrainingState) -> None:
         state.recorder.write(record)
         if name := diverged(record):
             freeze(state, record["agent"], f"its {name} is {record[name]}")
+
+
+def warn_of_endless_episodes(state: TrainingState) -> None:
+    """Warn once if an episode is so long that it probably never ends."""
+    if state.warned_of_length or state.collector.lengths.max() < ENDLESS:
+        return
+    state.warned_of_length = True
+    name = state.environments.task.id
+    message = f"{name} has not ended an episode for {ENDLESS:,} steps; give it a time limit, e.g. "
+    state.recorder.warn(state.step, message + "--environment.max-episode-steps 1000")
 
 
 def record_evaluations(state: TrainingState) -> None:
@@ -33,7 +46,8 @@ def record_evaluations(state: TrainingState) -> None:
             continue
         best = float(returns.mean()) > state.best[agent]
         seed = state.config.agent_seeds[agent]
-        record = evaluation_record(result.step, agent, seed, returns, lengths, best)
+        successes = result.found.successes
+        record = evaluation_record(result.step, agent, seed, returns, lengths, best, successes)
         if best:
             state.best[agent] = record["mean_return"]
         write_policies(state, result, record)

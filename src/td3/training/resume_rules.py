@@ -1,9 +1,10 @@
 """Which settings may change when a run is resumed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from td3.config import Config, changes, from_dict, to_dict
+from td3.config import Config, changes, dotted, to_dict
 from td3.environments.backend import EXACT
 from td3.errors import UserError
 
@@ -16,6 +17,7 @@ FIXED = (
     "loop.replay_size",
     "seed",
     "seeds",
+    "variant.name",
 )
 WITHOUT_EFFECT = ("loop.steps", "track", "verify")
 """A run with other values here has the same numbers up to the same step."""
@@ -45,7 +47,8 @@ def check_settings(config: Config, before: dict[str, Any], folder: Path) -> list
 def relevant_changes(config: Config, before: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Dotted name → (old, new) of every setting that differs and may change the numbers."""
     found = changes(with_defaults(before), to_dict(config))
-    found.pop("environment.workers", None)
+    for name in ("environment.workers", "environment.info"):
+        found.pop(name, None)
     for varied in config.grid:  # each agent has its own value from the grid
         found.pop(varied, None)
     if all(backend in EXACT for backend in found.get("environment.vectorization", ())):
@@ -53,9 +56,6 @@ def relevant_changes(config: Config, before: dict[str, Any]) -> dict[str, tuple[
     return found
 
 
-def with_defaults(before: dict[str, Any]) -> dict[str, Any]:
-    """Stored settings; those that did not exist when they were stored have their defaults."""
-    try:
-        return to_dict(from_dict(before))
-    except UserError:  # settings of another version
-        return before
+def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted name; those that an older version did not have get their default."""
+    return dict(dotted(to_dict(Config()))) | dict(dotted(settings))

@@ -75,7 +75,10 @@ def restore_training(state: TrainingState) -> list[str]:
     for name, tensor in checkpoint.tensors.items():
         part, _, key = name.partition("/")
         groups[part][key] = tensor
-    state.agent.restore(groups["agent"])
+    try:
+        state.agent.restore(groups["agent"])
+    except ValueError as error:  # the environment has other spaces now
+        raise UserError(f"{folder} does not fit {state.environments.task.id}: {error}.") from error
     state.interval.restore(groups["interval"])
     # Environments draw seeds when they restart, so their streams are restored first.
     for name, stream in used_streams(state).items():

@@ -41,6 +41,8 @@ class TrainingState:
     on_step: Callable[[int], None] = lambda step: None
     """Called with the step number after every step."""
     step: int = 0
+    warned_of_length: bool = False
+    """Whether the user knows that episodes do not end."""
     saved_at: int = 0
     """Step of the last checkpoint."""
     segments: list[dict[str, Any]] = field(default_factory=list)

@@ -64,7 +64,8 @@ def step_both(pair: tuple[Environments, ...], start: int, stop: int) -> int:
         taken = actions(now, pair[0])
         one, other = (environments.step(taken, now) for environments in pair)
         assert one.real is other.real is None
-        for mine, theirs in zip(one[:-1], other[:-1], strict=True):
+        assert one.infos == other.infos
+        for mine, theirs in zip(one[:4], other[:4], strict=True):
             assert mine.dtype == theirs.dtype
             assert mine.tobytes() == theirs.tobytes(), now
         assert pair[0].states.tobytes() == pair[1].states.tobytes(), now
@@ -165,6 +166,25 @@ def test_fault_in_a_worker_gives_the_message_of_one_process(trouble: str) -> Non
             errors.append(str(caught.value))
     assert errors[0] == errors[1]
     assert errors[0].endswith("in environment 3 at step 12")
+
+
+def test_workers_report_the_infos_of_one_process() -> None:
+    """Numbers always; the last info, as plain values, only while somebody asks for it."""
+    config = EnvironmentConfig(TASK, info=("pull", "is_success"))
+    with both(config) as pair:
+        assert step_both(pair, 1, 9) == 5
+        for environments in pair:
+            environments.keep_info = True
+        assert step_both(pair, 9, 30) == 15
+        last = [environments.step(actions(30, pair[0]), 30) for environments in pair]
+        assert all(steps.infos is None for steps in last)
+        for now in range(31, 36):
+            steps, other = (own.step(actions(now, pair[0]), now) for own in pair)
+            assert steps.infos == other.infos
+        assert steps.infos is not None
+        assert sorted(steps.infos) == [0, 1, 2, 3, 4]
+        assert set(steps.infos[0].numbers) == {"pull", "is_success"}
+        assert steps.infos[0].final["lap"] == [7]
 
 
 def test_killed_worker_is_named_in_the_error() -> None:

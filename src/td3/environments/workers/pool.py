@@ -26,6 +26,7 @@ from td3.environments.base import (
     with_location,
 )
 from td3.environments.environment import Environment
+from td3.environments.episode_info import EpisodeInfo
 from td3.environments.replayable import ReplayableEnvironment
 from td3.environments.task import Task
 from td3.environments.workers import shared_memory
@@ -57,8 +58,9 @@ class WorkerPool(Environments):
         self.streams, self.time, self.is_stepping = streams, 0, False
         self.timeout = config.patience or math.inf
         self.task = task or read_task(config)
+        self.names = config.info
         sizes = (len(streams), count, self.task.state_dim, self.task.action_dim)
-        shape = (*sizes, shared_memory.ORDERED_STORES)
+        shape = (*sizes, shared_memory.ORDERED_STORES, len(self.names))
         torch = sys.modules.get("torch")
         facts: dict[str, Any] = {
             "shape": shape,
@@ -93,12 +95,14 @@ class WorkerPool(Environments):
     def send(self, actions: NDArray[np.float32], time: int) -> None:
         self.time = time
         self.block.actions[:] = actions
-        self.command(Command.STEP)
+        self.sends_info = self.keep_info
+        self.command(Command.STEP_WITH_INFO if self.sends_info else Command.STEP)
         self.is_stepping = True
 
     def receive(self) -> Steps:
         block, self.is_stepping = self.block, False
         self.wait(self.timeout)
+        infos = self.read_infos()
         if np.count_nonzero(block.needs_seed):
             self.seed_new()
         self.states = block.states.copy()
@@ -107,7 +111,26 @@ class WorkerPool(Environments):
             block.rewards.copy(),
             block.terminated.copy(),
             block.truncated.copy(),
+            infos=infos,
         )
+
+    def read_infos(self) -> dict[int, EpisodeInfo] | None:
+        """Return what the environments reported whose episode ended; None if none did."""
+        over = self.block.terminated | self.block.truncated
+        if not np.count_nonzero(over):
+            return None
+        ended = np.flatnonzero(over).tolist()
+        finals: dict[int, dict[str, Any]] = {}
+        for link, indices in zip(self.links, self.indices, strict=True):
+            if self.sends_info and any(index in indices for index in ended):
+                answer = json.loads(self.receive_message(link))
+                finals |= {int(index): final for index, final in answer.items()}
+        found = {}
+        for index in ended:
+            row = zip(self.names, self.block.numbers[index].tolist(), strict=True)
+            numbers = {name: value for name, value in row if not math.isnan(value)}
+            found[index] = EpisodeInfo(numbers, finals.get(index, {}))
+        return found
 
     def seed_new(self) -> None:
         """Seed every new object, in the order in which `InProcess` would."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from td3.environments.factories import is_importable
 from td3.environments.simulators import SIMULATORS, resolve_version
 from td3.environments.workers.messages import receive
 from td3.errors import RunStopped, UserError, first_line
@@ -107,6 +108,11 @@ def portable_spec(env_id: str) -> str:
     Empty if the id itself tells which module to import. Raises UserError if only this process can
     make the environment.
     """
+    if not is_importable(env_id):
+        raise UserError(
+            f"{env_id} exists only in this process, so worker processes cannot make it; move it "
+            "into a module."
+        )
     if ":" in env_id or any(part in env_id for part in SIMULATORS):
         return ""
     registered = gym.registry.get(resolve_version(env_id))

@@ -50,6 +50,8 @@ class Command(IntEnum):
     SEED = 1
     SNAPSHOT = 2
     RESTORE = 3
+    STEP_WITH_INFO = 4
+    """Like STEP; a worker whose episodes ended answers with their last `info`."""
 
 
 # The counters. Each side writes to its own cache lines of 8 numbers, to avoid false sharing:
@@ -75,6 +77,7 @@ class SharedBlock:
         state_dim: int,
         action_dim: int,
         ordered: bool,
+        numbers: int = 0,
     ) -> None:
         arrays = map_arrays(
             descriptor,
@@ -88,6 +91,7 @@ class SharedBlock:
                 "truncated": (np.bool_, (environments,)),
                 "needs_seed": (np.bool_, (environments,)),
                 "seeds": (np.int64, (environments,)),
+                "numbers": (np.float64, (environments, numbers)),
             },
         )
         self.actions, self.next_states = arrays["actions"], arrays["next_states"]
@@ -95,6 +99,8 @@ class SharedBlock:
         self.terminated, self.truncated = arrays["terminated"], arrays["truncated"]
         self.needs_seed, self.seeds = arrays["needs_seed"], arrays["seeds"]
         """Which environments are new objects that wait for a seed, and the seeds."""
+        self.numbers = arrays["numbers"]
+        """The numbers of `environment.info`, written when an episode ends; NaN: not reported."""
         self.counters = memoryview(arrays["counters"].data)  # faster than NumPy for one number
         self.ordered, self.sequence = ordered, 0
 

@@ -5,6 +5,7 @@ seconds.
 """
 
 import json
+import math
 import sys
 from multiprocessing.connection import Connection
 from typing import Any
@@ -15,6 +16,7 @@ from safetensors.numpy import load, save
 from td3.config import EnvironmentConfig
 from td3.environments.base import Arrays
 from td3.environments.environment import Environment
+from td3.environments.episode_info import plain_values
 from td3.environments.replayable import ReplayableEnvironment
 from td3.environments.workers.messages import receive
 from td3.environments.workers.processes import describe_error, register_spec, serve_parent
@@ -59,6 +61,7 @@ class Worker:
             Command.SEED: self.seed,
             Command.SNAPSHOT: self.snapshot,
             Command.RESTORE: self.restore,
+            Command.STEP_WITH_INFO: self.step_with_info,
         }
         while True:
             command, now = self.block.wait_for_command(self.number, self.connection)
@@ -79,8 +82,22 @@ class Worker:
             block.next_states[index], block.states[index] = next_state, one.state
             block.rewards[index] = reward
             block.terminated[index], block.truncated[index] = terminated, truncated
+            if terminated or truncated:
+                numbers = one.ended.numbers
+                block.numbers[index] = [numbers.get(name, math.nan) for name in self.config.info]
             if one.needs_seed:
                 block.needs_seed[index] = True
+
+    def step_with_info(self, now: int) -> bytes | None:
+        """Step; return the last `info` of each episode that ended, or None if none did."""
+        self.step(now)
+        ended = self.block.terminated | self.block.truncated
+        finals = {
+            index: plain_values(one.ended.final)
+            for one, index in zip(self.environments, self.indices, strict=True)
+            if ended[index]
+        }
+        return json.dumps(finals).encode() if finals else None
 
     def seed(self, now: int) -> None:
         """Seed the new objects with the seeds in the block."""
