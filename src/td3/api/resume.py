@@ -43,7 +43,7 @@ def resume(
     if steps is not None:
         config = varied(config, {"loop.steps": steps})
     with open_display(config, quiet) as shown:
-        code = resume_run(path, steps, shown, device, environment)
+        code = resume_run(path, steps, shown, device, environment=environment)
     if code:
         raise KeyboardInterrupt(f"Saved. Continue with: td3 resume {path}")
     return path
