@@ -18,6 +18,7 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.state import AgentState
 from td3.execution.guard import Guard, NotTraceable
+from td3.execution.trace import keep_random_state
 from td3.seeding import restore_stream, stream_state
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -128,7 +129,8 @@ class CheckedLearner(Learner):
         self.learn_unchecked(1, member)
         if self.learns_eagerly:
             return
-        eager.learn_eagerly(1, member)
+        with keep_random_state(self.agent):
+            eager.learn_eagerly(1, member)
         if name := self.difference(before.agent, eager.agent):
             self.fall_back(f"its {name} would differ from that of plain PyTorch")
             before.restore(self)

@@ -6,6 +6,7 @@ function, and records the operations. An update that such a graph cannot represe
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import torch
@@ -121,9 +122,16 @@ def trace(
         return losses if found.priorities is None else [*losses, found.priorities]
 
     # Tracing runs the update, which changes its inputs; so it gets clones.
-    graph: fx.GraphModule = make_fx(update)([tensor.clone() for tensor in given.flat()])
+    with keep_random_state(agent):
+        graph: fx.GraphModule = make_fx(update)([tensor.clone() for tensor in given.flat()])
     refuse_operations(graph.graph)
     return TracedUpdate(graph, int(outputs[0]), bool(outputs[1]))
+
+
+def keep_random_state(agent: TD3) -> AbstractContextManager[None]:
+    """Let a trial not advance PyTorch's own random numbers."""
+    devices = [agent.device] if agent.device.type == "cuda" else []
+    return torch.random.fork_rng(devices)
 
 
 def acting_inputs(agent: TD3, states: Tensor) -> list[Tensor]:

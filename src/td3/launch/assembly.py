@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from td3.algorithm.agent import TD3
 from td3.algorithm.images.frame_replay import FrameReplay
 from td3.algorithm.replay import ReplayBuffer
@@ -104,6 +106,8 @@ def make_collector(
 def make_agent(config: Config, population: Population, task: Task) -> TD3:
     """All agents of the run, as one `TD3` with an agent axis."""
     agent_class: type[TD3] = load_variant(config.variant.name)
+    if config.variant.name:  # it may draw random numbers with PyTorch
+        torch.manual_seed(config.seed)
     own = {
         key.partition(".")[2]: population.number(key)
         for key in config.grid

@@ -13,7 +13,7 @@ from td3.training.divergence import freeze_diverged
 from td3.training.resume_rules import check_settings
 from td3.training.state import TrainingState
 
-PARTS = ("agent", "interval", "collector", "evaluation", "replay")
+PARTS = ("agent", "interval", "collector", "evaluation", "replay", "random")
 
 
 def save_training(state: TrainingState) -> None:
@@ -47,8 +47,26 @@ def all_tensors(state: TrainingState) -> dict[str, Tensor]:
         "collector": {k: torch.from_numpy(v) for k, v in state.collector.snapshot().items()},
         "evaluation": state.evaluations.tensors(),
         "replay": state.replay.tensors(),
+        "random": torch_random_state(state),
     }
     return {f"{part}/{key}": t for part, group in parts.items() for key, t in group.items()}
+
+
+def torch_random_state(state: TrainingState) -> dict[str, Tensor]:
+    """The state of PyTorch's own generators; only a variant may draw from them."""
+    if not state.config.variant.name:
+        return {}
+    found = {"cpu": torch.get_rng_state()}
+    if state.agent.device.type == "cuda":
+        found["cuda"] = torch.cuda.get_rng_state(state.agent.device)
+    return found
+
+
+def restore_torch_random_state(state: TrainingState, found: dict[str, Tensor]) -> None:
+    if "cpu" in found:
+        torch.set_rng_state(found["cpu"])
+    if "cuda" in found and state.agent.device.type == "cuda":
+        torch.cuda.set_rng_state(found["cuda"], state.agent.device)
 
 
 def used_streams(state: TrainingState) -> dict[str, Stream]:
@@ -85,6 +103,7 @@ def restore_training(state: TrainingState) -> list[str]:
         restore_stream(stream, facts["streams"][name])
     problem = state.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
     state.replay.restore(groups["replay"])
+    restore_torch_random_state(state, groups["random"])
     state.best = [-np.inf if b is None else b for b in facts["best"]]
     for agent in facts.get("frozen", []):
         state.population.frozen[agent] = True

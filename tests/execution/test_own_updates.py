@@ -1,0 +1,207 @@
+"""What a user writes is what runs: every change of the algorithm, in every mode."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.learners import ACTION, RING, STATE, config
+from support.own_updates import FAST, SLOW, LayerNorm, OtherActor, OwnTensor, Penalty
+
+from td3.algorithm.agent import TD3
+from td3.execution import CpuLearner
+from td3.execution.checked import CHECKED, CheckedLearner
+from td3.execution.gpu.learner import GpuLearner
+from td3.execution.guard import Guard
+from td3.training.learner import Learner
+from td3.training.metrics import Interval
+from td3.training.population import Population
+
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+Make = Callable[..., CheckedLearner]
+
+
+def gpu(**options: bool) -> Make:
+    return lambda *parts, **more: GpuLearner(*parts, **options, **more)
+
+
+# name → device, learner, largest difference
+MODES: dict[str, tuple[str, Make, float]] = {
+    "cpu plan": ("cpu", CpuLearner, 1e-5),
+    "cuda graph": ("cuda", gpu(compiled=False, fused=False), 1e-4),
+    "compiled": ("cuda", gpu(compiled=True, fused=False), 1e-4),
+    "fused": ("cuda", gpu(compiled=True, fused=True), 3e-2),
+}
+EVERY_MODE = [
+    pytest.param(name, marks=[GPU, pytest.mark.gpu] if MODES[name][0] == "cuda" else [])
+    for name in MODES
+]
+
+
+def make(kind: type[TD3], agents: int, device: str, learner: Callable[..., Any]) -> Any:
+    settings = config(agents)
+    place = torch.device(device)
+    seeds = settings.agent_seeds
+    agent = kind(STATE, ACTION, hidden_sizes=(16, 16), seed=seeds, device=device)
+    replay = kind.replay_class(RING, seed=seeds, device=device)
+    replay.allocate(STATE, ACTION)
+    assert replay.rows is not None
+    rows = np.random.default_rng(1).normal(size=replay.rows.shape)
+    rows[..., -1] = rows[..., -1] > 1
+    replay.rows.copy_(torch.from_numpy(rows))
+    replay.added[:] = RING
+    return learner(agent, replay, Interval(agents, place), Population(settings, place))
+
+
+def learn(learner: Learner, updates: int = 12) -> None:
+    torch.manual_seed(0)
+    for _ in range(updates // 3):
+        learner.learn(1)
+        learner.learn(2)
+
+
+def largest_difference(one: Learner, other: Learner) -> float:
+    theirs = other.agent.tensors()
+    differences = {
+        name: float((tensor - theirs[name]).abs().max()) if tensor.numel() else 0.0
+        for name, tensor in one.agent.tensors().items()
+        if "square" not in name
+    }
+    return max(differences.values())
+
+
+@pytest.mark.parametrize("agents", [1, 3])
+@pytest.mark.parametrize("kind", FAST, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("mode", EVERY_MODE)
+def test_own_update_in_a_fast_mode_gives_eager_numbers(
+    mode: str, kind: type[TD3], agents: int
+) -> None:
+    device, learner, limit = MODES[mode]
+    torch.backends.cuda.matmul.allow_tf32 = False
+    eager = make(kind, agents, device, Learner)
+    reports: list[str] = []
+    fast = make(kind, agents, device, lambda *parts: learner(*parts, report=reports.append))
+    states = np.random.default_rng(2).normal(size=(agents, STATE)).astype(np.float32)
+    for each in (eager, fast):
+        learn(each)
+    assert reports == []
+    assert not fast.learns_eagerly
+    assert largest_difference(eager, fast) <= limit
+    assert np.abs(eager.act(states) - fast.act(states)).max() <= max(limit, 1e-5)
+    assert reports == []
+    fast.close()
+
+
+@pytest.mark.parametrize("agents", [1, 3])
+@pytest.mark.parametrize("kind", SLOW, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("mode", EVERY_MODE)
+def test_own_update_that_no_trace_represents_runs_eagerly_and_is_reported_once(
+    mode: str, kind: type[TD3], agents: int
+) -> None:
+    device, learner, _ = MODES[mode]
+    eager = make(kind, agents, device, Learner)
+    reports: list[str] = []
+    fast = make(
+        kind, agents, device, lambda *parts: learner(*parts, check=True, report=reports.append)
+    )
+    for each in (eager, fast):
+        learn(each)
+    assert len(reports) == 1
+    assert SLOW[kind] in reports[0]
+    assert f"disabled for {kind.__name__}.update" in reports[0]
+    assert largest_difference(eager, fast) == 0
+    fast.close()
+
+
+@pytest.mark.parametrize("mode", EVERY_MODE)
+@pytest.mark.parametrize("change", ["rate", "betas", "attribute", "rates of a schedule"])
+def test_change_between_updates_is_honoured(mode: str, change: str) -> None:
+    device, learner, limit = MODES[mode]
+    torch.backends.cuda.matmul.allow_tf32 = False
+    both = [make(OwnTensor, 2, device, kind) for kind in (Learner, learner)]
+    for each in both:
+        learn(each, 6)
+        group = each.agent.critic_optimizer.param_groups[0]
+        if change == "rate":
+            group["lr"] *= 0.1
+        elif change == "betas":
+            group["betas"] = (0.5, 0.9)
+        elif change == "attribute":
+            each.agent.scale = 3 * each.agent.scale
+        else:
+            group["lr"] *= 0.01
+        learn(each, 6)
+    assert largest_difference(*both) <= limit
+    both[1].close()
+
+
+def test_check_finds_a_fast_path_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[str] = []
+    eager = make(TD3, 2, "cpu", Learner)
+    fast = make(TD3, 2, "cpu", lambda *p: CpuLearner(*p, check=True, report=reports.append))
+    learn_fast = CpuLearner.learn_fast
+
+    def wrong(self: CpuLearner, updates: int, member: int | None) -> None:
+        learn_fast(self, updates, member)
+        self.agent.critic.flat.data.mul_(1.001)
+
+    monkeypatch.setattr(CpuLearner, "learn_fast", wrong)
+    for each in (eager, fast):
+        learn(each)
+    assert len(reports) == 1
+    assert "critic" in reports[0]
+    assert "would differ from that of plain PyTorch" in reports[0]
+    assert largest_difference(eager, fast) == 0
+    plain, other = (each.streams() for each in (eager, fast))
+    for name in plain:
+        for one, two in zip(plain[name], other[name], strict=True):
+            assert one.bit_generator.state == two.bit_generator.state
+
+
+@pytest.mark.parametrize("mode", EVERY_MODE)
+@pytest.mark.parametrize("kind", [TD3, Penalty, LayerNorm, OtherActor], ids=lambda k: k.__name__)
+def test_check_accepts_and_does_not_change_the_numbers(mode: str, kind: type[TD3]) -> None:
+    device, learner, _ = MODES[mode]
+    found = []
+    for check in (True, False):
+        reports: list[str] = []
+        one = make(
+            kind,
+            2,
+            device,
+            lambda *p, check=check, reports=reports: learner(
+                *p, check=check, report=reports.append
+            ),
+        )
+        learn(one)
+        assert reports == []
+        assert one.to_check[None] == 0
+        found.append({name: tensor.clone() for name, tensor in one.agent.tensors().items()})
+        one.close()
+    assert CHECKED > 0
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def test_guard_notices_a_changed_number_flag_list_and_tensor() -> None:
+    agent = OwnTensor(3, 2, hidden_sizes=(4, 4), seed=0)
+    agent.names = ["a"]  # type: ignore[attr-defined]
+    changes: list[Callable[[], object]] = [
+        lambda: setattr(agent, "scale", agent.scale + 1),
+        lambda: setattr(agent, "new", 1),
+        lambda: agent.names.append("b"),  # type: ignore[attr-defined]
+        lambda: agent.critic.eval(),
+        lambda: agent.actor_optimizer.param_groups[0].update(eps=1.0),
+        lambda: setattr(agent, "variant", dataclasses.replace(agent.variant, name="x")),
+    ]
+    for change in changes:
+        guard = Guard(agent)
+        assert guard.holds()
+        change()
+        assert not guard.holds()
+    guard = Guard(agent)
+    agent.actor_optimizer.param_groups[0]["lr"] = 1.0  # an input of the trace
+    agent.scale.mul_(2)
+    agent.updates += 1
+    assert guard.holds()
