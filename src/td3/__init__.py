@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from td3.policy.evaluation import evaluate
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy
+    from td3.training.callbacks import STOP, Callback
+    from td3.training.exploration.base import Exploration
 
 # Name → module. Loaded at first use, because importing torch takes over a second.
 _PUBLIC = {
@@ -20,6 +22,9 @@ _PUBLIC = {
     "Actor": "td3.algorithm.networks",
     "Critic": "td3.algorithm.networks",
     "train": "td3.api.train",
+    "Callback": "td3.training.callbacks",
+    "STOP": "td3.training.callbacks",
+    "Exploration": "td3.training.exploration.base",
     "evaluate": "td3.policy.evaluation",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",
@@ -28,9 +33,12 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "STOP",
     "TD3",
     "Actor",
+    "Callback",
     "Critic",
+    "Exploration",
     "Policy",
     "ReplayBuffer",
     "RunStopped",

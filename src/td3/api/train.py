@@ -1,6 +1,6 @@
 """`td3.train`: start a run from Python."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ from td3.config import Config, from_dict, load_recipe
 from td3.errors import UserError
 from td3.launch.progress import open_display
 from td3.launch.start import start
+from td3.training.callbacks import Callback
 
 
 def train(
@@ -16,6 +17,7 @@ def train(
     *,
     run: str | Path | None = None,
     quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Path:
     """Train TD3 and return the run folder, like `td3 train`.
@@ -26,6 +28,8 @@ def train(
         recipe: Name of a recipe, or path of a recipe file.
         run: Run folder to create. Default: a new folder in `runs/`.
         quiet: Show no progress.
+        callbacks: Objects of subclasses of `td3.Callback`. They are not stored; pass them again
+            when you resume. The setting `callback=["my_module:MyCallback"]` is stored.
         **settings: Other fields of `td3.config.Config`, for example `seeds=10` or
             `agent={"batch_size": 100}`; also by dotted names: `**{"agent.batch_size": 100}`.
             `steps` is short for `loop.steps`.
@@ -43,7 +47,7 @@ def train(
     """
     config = read_settings(environment, recipe, settings)
     with open_display(config, quiet) as shown:
-        folder, code = start(config, Path(run) if run else None, shown)
+        folder, code = start(config, Path(run) if run else None, shown, callbacks)
     if code:
         # Not a return value: the caller may be in a loop over runs.
         raise KeyboardInterrupt(f"Saved. Continue with: td3 resume {folder}")

@@ -41,6 +41,8 @@ class Environments(ABC):
     """How many environments there are and where they run."""
     warning: str = ""
     """What a reader of the results should know about them; usually empty."""
+    keep_info: bool = False
+    """Whether `Steps.infos` contains the last `info` of each episode; may be set at any time."""
 
     def step(self, actions: NDArray[np.float32], time: int) -> Steps:
         """Step all environments and wait for them."""

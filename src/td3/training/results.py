@@ -23,8 +23,12 @@ def log_training(state: TrainingState) -> None:
             freeze(state, record["agent"], f"its {name} is {record[name]}")
 
 
-def record_evaluations(state: TrainingState) -> None:
-    """Wait for the running evaluation, if any; write its results and its policies."""
+def record_evaluations(state: TrainingState) -> list[Record]:
+    """Wait for the running evaluation, if any; write its results and its policies.
+
+    Returns the records; none of agents that diverged.
+    """
+    records = []
     for result in state.evaluations.results():
         agent, returns, lengths = result.agent, result.found.returns, result.found.lengths
         if np.isnan(returns).any():
@@ -38,6 +42,8 @@ def record_evaluations(state: TrainingState) -> None:
             state.best[agent] = record["mean_return"]
         write_policies(state, result, record)
         state.recorder.write(record)
+        records.append(record)
+    return records
 
 
 def write_policies(state: TrainingState, result: Result, record: Record) -> None:

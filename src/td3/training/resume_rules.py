@@ -1,9 +1,10 @@
 """Which settings may change when a run is resumed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from td3.config import Config, changes, to_dict
+from td3.config import Config, changes, dotted, to_dict
 from td3.environments.backend import EXACT
 from td3.errors import UserError
 
@@ -17,8 +18,9 @@ FIXED = (
     "seed",
     "seeds",
 )
-WITHOUT_EFFECT = ("loop.steps", "track")
-"""A run with other values here has the same numbers up to the same step."""
+WITHOUT_EFFECT = ("loop.steps", "track", "callback", "stop")
+"""A run with other values in these settings or tables has the same numbers up to the same step."""
+SCHEDULES = ("agent.learning_rate_schedule", "loop.exploration_schedule")
 
 
 def check_settings(config: Config, before: dict[str, Any], folder: Path) -> list[str]:
@@ -38,16 +40,29 @@ def check_settings(config: Config, before: dict[str, Any], folder: Path) -> list
     return [
         f"not exact: {key} was {old}, is {new}"
         for key, (old, new) in found.items()
-        if key not in WITHOUT_EFFECT
+        if not is_without_effect(key, config)
     ]
+
+
+def is_without_effect(key: str, config: Config) -> bool:
+    """Whether a change of this setting leaves the numbers up to the same step as they are."""
+    if key == "loop.steps":  # a schedule stretches over all steps
+        values = dict(dotted(to_dict(config)))
+        return all(values[schedule] == "constant" for schedule in SCHEDULES)
+    return key in WITHOUT_EFFECT or key.partition(".")[0] in WITHOUT_EFFECT
 
 
 def relevant_changes(config: Config, before: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Dotted name → (old, new) of every setting that differs and may change the numbers."""
-    found = changes(before, to_dict(config))
+    found = changes(with_defaults(before), to_dict(config))
     found.pop("environment.workers", None)
     for varied in config.grid:  # each agent has its own value from the grid
         found.pop(varied, None)
     if all(backend in EXACT for backend in found.get("environment.vectorization", ())):
         found.pop("environment.vectorization", None)
     return found
+
+
+def with_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted name; those that an older version did not have get their default."""
+    return dict(dotted(to_dict(Config()))) | dict(dotted(settings))
