@@ -22,6 +22,8 @@ class Arguments:
     """New total of environment steps per agent."""
     device: str | None = None
     """Continue on another device; results then differ slightly."""
+    ignore_stop: bool = False
+    """Drop the run's stop conditions (the table stop in config.toml)."""
     show: bool = False
     """At the end, draw the learning curve and record a video."""
     quiet: bool = False
@@ -42,6 +44,12 @@ def run(arguments: Arguments) -> int:
     with open_display(config, quiet=arguments.quiet or arguments.json) as shown:
         from td3.launch.start import resume  # loads PyTorch, which takes seconds
 
-        code = resume(arguments.folder, arguments.steps, shown, arguments.device)
+        code = resume(
+            arguments.folder,
+            arguments.steps,
+            shown,
+            arguments.device,
+            ignore_stop=arguments.ignore_stop,
+        )
     finish(arguments.folder, code, arguments.show, arguments.quiet, arguments.json)
     return code

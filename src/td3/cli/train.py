@@ -9,10 +9,24 @@ import tyro
 
 from td3.cli import help
 from td3.config import Config, load_recipe, varied
-from td3.config.fields import setting
+from td3.config.fields import same_as, setting
 from td3.errors import UserError
 
-EXAMPLES = {"--recipe": "course", "--track": "tensorboard", "--grid": "agent.tau=0.005,0.01"}
+EXAMPLES = {
+    "--recipe": "course",
+    "--track": "tensorboard",
+    "--grid": "agent.tau=0.005,0.01",
+    "--callback": "my_module:MyCallback",
+    "--stop.after": "2h",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags(Config):
+    """All settings of a run."""
+
+    # Each --callback adds one; of other flags the last one counts.
+    callback: tyro.conf.UseAppendAction[tuple[str, ...]] = same_as(Config, "callback")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +54,7 @@ class Arguments:
     show: bool = setting(False, "At the end, draw the curve and record a video.", common=True)
     quiet: bool = setting(False, "Print nothing but the run folder.", common=True)
     json: bool = setting(False, "Print the result as JSON.", common=True)
-    config: Annotated[Config, tyro.conf.arg(name="")] = Config()
+    config: Annotated[Flags, tyro.conf.arg(name="")] = Flags()
 
 
 def default(words: list[str]) -> Arguments:
@@ -53,7 +67,8 @@ def default(words: list[str]) -> Arguments:
             recipe = following
         elif word.startswith("--recipe="):
             recipe = word.partition("=")[2]
-    return Arguments(config=varied(load_recipe(recipe), {"recipe": recipe}))
+    settings = varied(load_recipe(recipe), {"recipe": recipe})
+    return Arguments(config=Flags(**vars(settings)))
 
 
 def short_help(arguments: Arguments) -> str:
@@ -69,7 +84,7 @@ def resolve_config(arguments: Arguments) -> Config:
         changes["environment.id"] = arguments.environment_id
     if arguments.steps is not None:
         changes["loop.steps"] = arguments.steps
-    return varied(arguments.config, changes)
+    return varied(Config(**vars(arguments.config)), changes)
 
 
 def run(arguments: Arguments) -> int:
