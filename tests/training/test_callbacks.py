@@ -199,9 +199,18 @@ def test_stop_at_the_last_step_finishes_the_run(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").status == "finished"
 
 
-@pytest.mark.parametrize("method", HOOKS[1:])
+@pytest.mark.parametrize(
+    ("method", "stops_at"),
+    [
+        ("on_step", 165),
+        ("on_episode", 200),
+        ("on_evaluation", 300),
+        ("on_checkpoint", 200),
+        ("on_end", 600),
+    ],
+)
 def test_exception_in_callback_saves_and_names_callback_and_method(
-    method: str, tmp_path: Path
+    method: str, stops_at: int, tmp_path: Path
 ) -> None:
     whole, folder = tmp_path / "whole", tmp_path / "run"
     train_in_pieces(tiny(), whole, [])
@@ -212,6 +221,7 @@ def test_exception_in_callback_saves_and_names_callback_and_method(
     assert f"The callback Act.{method} raised ValueError: no such key ({where}" in str(caught.value)
     assert "\n" not in str(caught.value)
     step = int(max(path.name for path in (folder / "checkpoints").iterdir()))
+    assert step == stops_at
     assert f"Saved up to step {step:,}." in str(caught.value)
     assert ("end" in dict(later.calls)) is False
     last = events(folder)[-1]
