@@ -2,7 +2,7 @@
 
 import pytest
 
-from td3.text import count, duration, number
+from td3.text import count, duration, number, parse_duration
 
 
 def test_count_adds_plural_unless_one() -> None:
@@ -19,3 +19,24 @@ def test_number_keeps_significant_digits(value: float, three: str, four: str) ->
 
 def test_duration_shows_two_largest_units() -> None:
     assert [duration(s) for s in (0.4, 127, 11_100)] == ["0 s", "2 min 7 s", "3 h 5 min"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("30m", 1800),
+        ("2h", 7200),
+        ("1h30m", 5400),
+        ("1d 2H", 93_600),
+        ("0.5s", 0.5),
+        ("", None),
+        ("0s", None),
+        ("90", None),
+        ("30m1h", None),
+        ("2 hours", None),
+        ("-1h", None),
+    ],
+)
+def test_parse_duration_reads_units_from_large_to_small(text: str, seconds: float | None) -> None:
+    assert parse_duration(text) == seconds

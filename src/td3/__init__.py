@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from td3.policy.evaluation import evaluate
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy
+    from td3.training.callbacks import STOP, Callback
+    from td3.training.exploration.base import Exploration
 
 # Name → module. Loaded at first use, because importing torch takes over a second.
 _PUBLIC = {
@@ -22,6 +24,9 @@ _PUBLIC = {
     "Critic": "td3.algorithm.networks",
     "train": "td3.api.train",
     "resume": "td3.api.resume",
+    "Callback": "td3.training.callbacks",
+    "STOP": "td3.training.callbacks",
+    "Exploration": "td3.training.exploration.base",
     "evaluate": "td3.policy.evaluation",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",
@@ -30,9 +35,12 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "STOP",
     "TD3",
     "Actor",
+    "Callback",
     "Critic",
+    "Exploration",
     "Policy",
     "ReplayBuffer",
     "RunStopped",

@@ -1,5 +1,10 @@
 """Numbers as short text, for messages, tables and reports."""
 
+import re
+
+UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in UNITS))
+
 
 def count(amount: int, noun: str) -> str:
     """`1 seed`, `1,000 seeds`."""
@@ -18,3 +23,12 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def parse_duration(text: str) -> float | None:
+    """The seconds of a duration such as 90s, 30m, 2h or 1h30m; None if it is none or zero."""
+    found = DURATION.fullmatch(text.replace(" ", "").lower())
+    if not found:
+        return None
+    parts = zip(found.groups(), UNITS.values(), strict=True)
+    return sum(float(amount) * size for amount, size in parts if amount) or None

@@ -36,6 +36,23 @@ def test_config_written_as_toml_reads_back_equal() -> None:
     assert from_dict(tomllib.loads(to_toml(to_dict(config)))) == config
 
 
+def test_optional_number_is_absent_from_toml_if_none_and_reads_back() -> None:
+    assert Config().stop.at_return is None
+    assert "at_return" not in to_toml(to_dict(Config()))
+    config = from_dict({"stop": {"at_return": -200}})
+    assert config.stop.at_return == -200.0
+    assert from_dict(tomllib.loads(to_toml(to_dict(config)))) == config
+    with pytest.raises(UserError, match=r"stop\.at_return must be a number, got 'x'\."):
+        from_dict({"stop": {"at_return": "x"}})
+
+
+def test_check_with_misspelt_exploration_suggests_the_name() -> None:
+    config = varied(Config(), {"environment.id": "Pendulum-v1", "loop.exploration": "pnik"})
+    with pytest.raises(UserError, match=r"got 'pnik'\. Did you mean 'pink'\?"):
+        check(config)
+    check(varied(config, {"loop.exploration": "my_module:MyNoise"}))
+
+
 def test_float_setting_given_as_int_becomes_float() -> None:
     assert from_dict({"agent": {"discount": 1}}).agent.discount == 1.0
 
@@ -103,6 +120,12 @@ def test_from_dict_with_bad_key_or_type_names_it(tables: dict[str, object], mess
         ("seeds", 0),
         ("seed", -1),
         ("threads", -1),
+        ("agent.final_learning_rate", 1.5),
+        ("loop.final_exploration_noise", -0.1),
+        ("loop.exploration", "louder"),
+        ("stop.patience", -1),
+        ("stop.at_return", float("nan")),
+        ("stop.after", "2 hours"),
         ("environment.resize", -3),
         ("environment.patience", -1.0),
         ("environment.frame_stack", 101),

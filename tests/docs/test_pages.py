@@ -35,7 +35,8 @@ def test_settings_named_in_pages_exist(page: Path) -> None:
     if page.name == "log.md":  # tells of settings as they were
         return
     known = {key for key, _ in dotted(to_dict(Config()))} | {"environment.kwargs"}
-    tables = "environment|agent|loop|evaluation|checkpoint"
+    known |= {"loop.exploration_kwargs"}
+    tables = "environment|agent|loop|evaluation|checkpoint|stop"
     code = " ".join(re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")))
     found = re.findall(rf"(?<![\w./])(?:--)?((?:{tables})\.(?!py\b)[a-z][a-z_-]+)(?![\w./(])", code)
     assert [name for name in found if name.replace("-", "_") not in known] == []

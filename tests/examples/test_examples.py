@@ -34,6 +34,14 @@ def test_resume_example_ends_in_the_same_bytes(tmp_path: Path) -> None:
     assert load("resume").main(["--steps", "2400", "--folder", str(tmp_path)])
 
 
+def test_callback_example_stops_when_the_goal_is_reached(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = ["--steps", "3000", "--goal", "-100000", "--run", str(run)]
+    assert load("callbacks").main(words) == run
+    assert len((run / "episodes.csv").read_text().splitlines()) == 10
+    assert "the last ten episodes reached -100,000" in (run / "events.jsonl").read_text()
+
+
 def test_plot_example_reads_every_seed_and_writes_a_figure(tmp_path: Path) -> None:
     example = load("plot_runs")
     curves = example.read_metric(RUN, "evaluation", "mean_return")

@@ -42,7 +42,7 @@ def flags(config: Config) -> list[str]:
     words = []
     for table in ("environment", "agent", "loop", "evaluation", "checkpoint"):
         for key, value in vars(getattr(config, table)).items():
-            if key in ("id", "kwargs"):
+            if key in ("id", "kwargs", "exploration_kwargs"):
                 continue
             flag = f"--{table}.{key.replace('_', '-')}"
             if isinstance(value, bool):

@@ -1,6 +1,6 @@
 """`td3.train`: start a run from Python."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -10,6 +10,7 @@ from td3.errors import UserError
 from td3.launch.progress import open_display
 from td3.launch.start import start
 from td3.run.folder import folder_name, unused_path
+from td3.training.callbacks import Callback
 
 Environment = str | Factory | Mapping[str, Any]
 
@@ -42,6 +43,7 @@ def train(
     *,
     run: str | Path | None = None,
     quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Path | list[Path]:
     """Train TD3 and return the run folder, like `td3 train`.
@@ -55,6 +57,8 @@ def train(
         run: Run folder to create; for a list, the folder that will hold the runs. Default: a new
             folder in `runs/`.
         quiet: Show no progress.
+        callbacks: Objects of subclasses of `td3.Callback`. They are not stored; pass them again
+            when you resume. The setting `callback=["my_module:MyCallback"]` is stored.
         **settings: Other fields of `td3.config.Config`, for example `seeds=10` or
             `agent={"batch_size": 100}`; also by dotted names: `**{"agent.batch_size": 100}`.
             `steps` is short for `loop.steps`.
@@ -74,7 +78,7 @@ def train(
         return train_each(list(environment), recipe, run, quiet, settings)
     config = read_settings(environment, recipe, settings)
     with open_display(config, quiet) as shown:
-        folder, code = start(config, Path(run) if run else None, shown)
+        folder, code = start(config, Path(run) if run else None, shown, callbacks)
     if code:
         # Not a return value: the caller may be in a loop over runs.
         raise KeyboardInterrupt(f"Saved. Continue with: td3 resume {folder}")

@@ -24,6 +24,8 @@ class Arguments:
     """Continue on another device; results then differ slightly."""
     accept_changes: bool = False
     """Continue although the code of the run's variant changed; the result is not exact."""
+    ignore_stop: bool = False
+    """Drop the run's stop conditions (the table stop in config.toml)."""
     show: bool = False
     """At the end, draw the learning curve and record a video."""
     quiet: bool = False
@@ -50,6 +52,7 @@ def run(arguments: Arguments) -> int:
             shown,
             arguments.device,
             accept_changes=arguments.accept_changes,
+            ignore_stop=arguments.ignore_stop,
         )
     finish(arguments.folder, code, arguments.show, arguments.quiet, arguments.json)
     return code

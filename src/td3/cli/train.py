@@ -8,12 +8,30 @@ from typing import Annotated
 import tyro
 
 from td3.cli import help
-from td3.config import Config, from_dict, load_recipe, varied
-from td3.config.fields import setting
+from td3.config import Config, VariantSettings, from_dict, load_recipe, varied
+from td3.config.fields import same_as, setting
 from td3.errors import UserError
 
-EXAMPLES = {"--recipe": "course", "--track": "tensorboard", "--variant": "huber"}
-EXAMPLES["--grid"] = "agent.tau=0.005,0.01"
+EXAMPLES = {
+    "--recipe": "course",
+    "--track": "tensorboard",
+    "--variant": "huber",
+    "--grid": "agent.tau=0.005,0.01",
+    "--callback": "my_module:MyCallback",
+    "--stop.after": "2h",
+}
+
+# The flag is --variant, not --variant.name. Declared here, because worker processes load the
+# settings without tyro.
+VariantSettings.__annotations__["name"] = Annotated[str, tyro.conf.arg(name="")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags(Config):
+    """All settings of a run."""
+
+    # Each --callback adds one; of other flags the last one counts.
+    callback: tyro.conf.UseAppendAction[tuple[str, ...]] = same_as(Config, "callback")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +59,7 @@ class Arguments:
     show: bool = setting(False, "At the end, draw the curve and record a video.", common=True)
     quiet: bool = setting(False, "Print nothing but the run folder.", common=True)
     json: bool = setting(False, "Print the result as JSON.", common=True)
-    config: Annotated[Config, tyro.conf.arg(name="")] = Config()
+    config: Annotated[Flags, tyro.conf.arg(name="")] = Flags()
 
 
 def default(words: list[str]) -> Arguments:
@@ -53,10 +71,10 @@ def default(words: list[str]) -> Arguments:
         flag, equals, value = word.partition("=")
         if flag in given:
             given[flag] = value if equals else following
-    config = varied(load_recipe(given["--recipe"]), {"recipe": given["--recipe"]})
+    settings = varied(load_recipe(given["--recipe"]), {"recipe": given["--recipe"]})
     if given["--variant"]:  # its settings become flags
-        config = from_dict({"variant": given["--variant"]}, config)
-    return Arguments(config=config)
+        settings = from_dict({"variant": given["--variant"]}, settings)
+    return Arguments(config=Flags(**vars(settings)))
 
 
 def short_help(arguments: Arguments) -> str:
@@ -72,7 +90,7 @@ def resolve_config(arguments: Arguments) -> Config:
         changes["environment.id"] = arguments.environment_id
     if arguments.steps is not None:
         changes["loop.steps"] = arguments.steps
-    return varied(arguments.config, changes)
+    return varied(Config(**vars(arguments.config)), changes)
 
 
 def run(arguments: Arguments) -> int:

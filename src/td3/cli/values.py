@@ -41,6 +41,7 @@ def optional_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | No
         int | None: ("INT", whole_number),
         Path | None: ("PATH", Path),
         str | None: ("STR", str),
+        float | None: ("FLOAT", float),
     }
     if info.type not in kinds:
         return None
@@ -112,7 +113,7 @@ def kwargs_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[dict[str, V
 def read_kwargs(words: list[str]) -> dict[str, Value]:
     """Pairs of name and value; values are read as bool, int, float or text."""
     if len(words) % 2:
-        raise UserError("--environment.kwargs expects pairs of name and value, e.g. g 9.81.")
+        raise UserError("A flag of keyword arguments expects pairs of name and value, e.g. g 9.81.")
     return {name: read_value(word) for name, word in zip(words[::2], words[1::2], strict=True)}
 
 

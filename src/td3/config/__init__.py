@@ -6,6 +6,7 @@ from td3.config.grid import VARIABLE, describe_settings
 from td3.config.parsing import changes, dotted, from_dict, to_dict
 from td3.config.recipe_files import load_recipe, recipe_names, recipe_text
 from td3.config.schema import (
+    EXPLORATIONS,
     WRAPPERS,
     AgentConfig,
     CheckpointConfig,
@@ -13,6 +14,7 @@ from td3.config.schema import (
     EnvironmentConfig,
     EvaluationConfig,
     LoopConfig,
+    StopConfig,
     Value,
     VariantSettings,
     varied,
@@ -22,6 +24,7 @@ from td3.config.toml import read_toml, to_toml
 
 __all__ = [
     "ELSEWHERE",
+    "EXPLORATIONS",
     "VARIABLE",
     "WRAPPERS",
     "AgentConfig",
@@ -31,6 +34,7 @@ __all__ = [
     "EvaluationConfig",
     "LoopConfig",
     "Setting",
+    "StopConfig",
     "Value",
     "VariantSettings",
     "changes",

@@ -1,11 +1,14 @@
 """Validation: the range of each setting, and rules that concern several settings."""
 
+import math
+
 from td3.config.fields import declared_settings
 from td3.config.grid import VARIABLE, variable_settings
 from td3.config.parsing import dotted, to_dict
-from td3.config.schema import WRAPPERS, Config, EnvironmentConfig
+from td3.config.schema import EXPLORATIONS, WRAPPERS, Config, EnvironmentConfig, StopConfig
 from td3.config.spelling import setting_near
-from td3.errors import UserError
+from td3.errors import UserError, nearest
+from td3.text import parse_duration
 
 EXACT = ("auto", "own", "workers")  # td3 steps these environments itself
 
@@ -25,6 +28,7 @@ def check(config: Config) -> Config:
         raise UserError(f"device must be cpu, cuda or auto, got {config.device!r}.")
     check_environment(config.environment)
     check_loop(config)
+    check_stop(config.stop)
     return config
 
 
@@ -80,4 +84,18 @@ def check_loop(config: Config) -> None:
         raise UserError(
             f"loop.random_steps ({loop.random_steps}) must be less than loop.steps "
             f"({loop.steps}), or nothing is learned; try --loop.random-steps {loop.steps // 10}."
+        )
+    if loop.exploration not in EXPLORATIONS and ":" not in loop.exploration:
+        raise UserError(
+            f"loop.exploration must be {', '.join(EXPLORATIONS)} or module:Class, got "
+            f"{loop.exploration!r}.{nearest(loop.exploration, EXPLORATIONS)}"
+        )
+
+
+def check_stop(stop: StopConfig) -> None:
+    if stop.at_return is not None and not math.isfinite(stop.at_return):
+        raise UserError(f"stop.at_return must be a finite number, got {stop.at_return}.")
+    if stop.after and parse_duration(stop.after) is None:
+        raise UserError(
+            f"stop.after must be a duration such as 90s, 30m, 2h or 1h30m, got {stop.after!r}."
         )

@@ -68,6 +68,8 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         return tuple(_convert(item, typing.get_args(hint)[0], key) for item in value)
     if origin is dict and isinstance(value, Mapping):
         return _convert_dict(value, hint, key)
+    if hint == float | None:
+        return None if value is None else _convert(value, float, key)
     if hint in TYPE_NAMES:
         plain = _plain(value, key)
         if hint is float and type(plain) is int:

@@ -3,9 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
-
-import tyro
+from typing import Any, Literal
 
 from td3.config import grid as grids
 from td3.config.fields import setting
@@ -151,6 +149,21 @@ class AgentConfig:
         0.5, "Largest smoothing noise.", unit="half the action range", min=0, code=0.5, paper=0.5
     )
     policy_freq: int = setting(2, "Critic updates per actor update.", min=1, code=2, paper=2)
+    learning_rate_schedule: Literal["constant", "linear", "cosine"] = setting(
+        "constant",
+        "How the learning rates change over the run.",
+        "linear and cosine go from the learning rates at step 0 to their final fraction at the "
+        "last step.",
+        code="constant",
+        paper="constant",
+    )
+    final_learning_rate: float = setting(
+        0.1,
+        "Learning rates at the last step, as a fraction of the first ones.",
+        "For the schedules linear and cosine.",
+        min=0,
+        max=1,
+    )
     channels: tuple[int, ...] = setting(
         (32, 32, 32, 32),
         "Channels of the convolutions for images; the first has stride 2.",
@@ -181,7 +194,7 @@ class AgentConfig:
 class VariantSettings:
     """The variant of the algorithm. A variant's own settings are fields of a subclass."""
 
-    name: Annotated[str, tyro.conf.arg(name="")] = setting(
+    name: str = setting(
         "",
         "Variant of TD3: a built-in name, or module:Class.",
         "Built in: ensemble, huber, lap, layer_norm. Its own settings are --variant.NAME; "
@@ -213,6 +226,38 @@ class LoopConfig:
         code=0.1,
         paper=0.1,
         common=True,
+    )
+    exploration: str = setting(
+        "gaussian",
+        "Kind of action noise.",
+        "gaussian: independent in every step; ornstein-uhlenbeck: drifts back to zero; pink: "
+        "correlated over whole episodes; zeta: Gaussian, held for some steps; module:Class: your "
+        "subclass of td3.Exploration.",
+        code="gaussian",
+        paper="gaussian",
+        common=True,
+    )
+    exploration_kwargs: dict[str, Value] = setting(
+        {},
+        "Further settings of the action noise.",
+        "ornstein-uhlenbeck: theta 0.15 (fraction forgotten per step); pink: length (steps of a "
+        "block; default: the time limit of an episode); zeta: exponent 2.0, longest 16. Example: "
+        "--loop.exploration-kwargs theta 0.3",
+    )
+    exploration_schedule: Literal["constant", "linear", "cosine"] = setting(
+        "constant",
+        "How action noise changes over the run.",
+        "linear and cosine go from loop.exploration_noise at step 0 to its final fraction at the "
+        "last step.",
+        code="constant",
+        paper="constant",
+    )
+    final_exploration_noise: float = setting(
+        0.1,
+        "Action noise at the last step, as a fraction of loop.exploration_noise.",
+        "For the schedules linear and cosine.",
+        min=0,
+        max=1,
     )
     update: Literal["step", "episode"] = setting(
         "step",
@@ -264,6 +309,31 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True)
+class StopConfig:
+    """Ends a run early. It is saved and can be resumed."""
+
+    at_return: float | None = setting(
+        None,
+        "Stop when the mean return reaches this.",
+        "It is the mean over the agents of their latest evaluation.",
+        common=True,
+    )
+    after: str = setting(
+        "",
+        "Stop after this time, e.g. 90s, 30m, 2h or 1h30m.",
+        "Counted from the start of training in this process; td3 resume counts anew.",
+        common=True,
+    )
+    patience: int = setting(
+        0,
+        "Stop after this many evaluations without improvement; 0: off.",
+        "An improvement is a new highest mean over the agents.",
+        unit="evaluations",
+        min=0,
+    )
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of a run."""
 
@@ -273,6 +343,7 @@ class Config:
     loop: LoopConfig = LoopConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    stop: StopConfig = StopConfig()
     recipe: str = setting(
         "",
         "Recipe or TOML file to start from.",
@@ -291,6 +362,12 @@ class Config:
     device: str = setting("auto", "cpu, cuda or auto (cuda if available).", common=True)
     track: tuple[Literal["tensorboard", "wandb"], ...] = setting(
         (), "Also send metrics to tensorboard or wandb.", common=True
+    )
+    callback: tuple[str, ...] = setting(
+        (),
+        "Callback class to use, e.g. my_module:MyCallback.",
+        "A subclass of td3.Callback without arguments. td3 resume uses it too.",
+        common=True,
     )
     threads: int = setting(
         0,
@@ -354,6 +431,8 @@ def varied(config: Config, settings: Mapping[str, Any]) -> Config:
         config = dataclasses.replace(config, **{table or name: value})
     return config
 
+
+EXPLORATIONS = ("gaussian", "ornstein-uhlenbeck", "pink", "zeta")
 
 # Settings that Gymnasium's wrappers implement. They wrap one environment, not a vector.
 WRAPPERS = ("pixels", "resize", "grey", "frame_stack", "action_repeat")

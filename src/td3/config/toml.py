@@ -20,7 +20,7 @@ def _toml_lines(table: Mapping[str, Any], name: str) -> list[str]:
     lines += [
         f"{_toml_key(key)} = {_toml_value(value)}"
         for key, value in table.items()
-        if key not in nested
+        if key not in nested and value is not None  # TOML has no None: an absent key
     ]
     for key, value in nested.items():
         lines += ["", *_toml_lines(value, f"{name}.{_toml_key(key)}" if name else _toml_key(key))]

@@ -26,7 +26,7 @@ from td3.seeding import Streams
 from td3.training.background_evaluation import make_evaluations
 from td3.training.collector import Collector
 from td3.training.divergence import freeze
-from td3.training.exploration import GaussianExploration
+from td3.training.exploration import make_exploration
 from td3.training.loop import Training
 from td3.training.metrics import Interval, Sink
 from td3.training.population import Population
@@ -88,9 +88,9 @@ def make_collector(
     environments: Environments, population: Population, streams: Sequence[Streams]
 ) -> Collector:
     """A collector with exploration noise as the configuration sets it."""
-    exploration = GaussianExploration(
+    exploration = make_exploration(
+        population.config,
         [own.explore for own in streams],
-        population.config.environment.count,
         environments.task.action_dim,
         population.each("loop.exploration_noise"),
     )

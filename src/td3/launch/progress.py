@@ -120,6 +120,8 @@ class Display:
                     self.print(self.title)
             case "environments" | "plan":
                 self.print(f"{record['message']}.")
+            case "stopped":
+                self.print(record["message"])
             case "remark":
                 self.print(f"! {record['message']}")
             case "resumed":

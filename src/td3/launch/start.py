@@ -3,14 +3,14 @@
 import dataclasses
 import shutil
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from td3.config import Config, varied
+from td3.config import Config, StopConfig, varied
 from td3.config.checks import check
 from td3.environments.environment import Environment
 from td3.environments.factories import (
@@ -28,7 +28,7 @@ from td3.launch.assembly import assemble
 from td3.launch.overview import DurationEstimate, describe_plan, suggest_recipe
 from td3.launch.progress import Display, best_steps
 from td3.launch.setup import Setup, set_up
-from td3.launch.stop_messages import describe_full_gpu, describe_stop
+from td3.launch.stop_messages import describe_early_stop, describe_full_gpu, describe_stop
 from td3.launch.variant_source import check_code, code_facts
 from td3.run import checkpoint
 from td3.run.folder import (
@@ -43,12 +43,17 @@ from td3.run.lock import LOCK_FILE, lock_run
 from td3.run.memory import IMAGES_FILE, check_disk, describe_replay
 from td3.run.versions import differences
 from td3.signals import StopRequest
+from td3.training.callbacks import Callback, Callbacks, check_callback, load_callback
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Sink
+from td3.training.stop_conditions import make_stop_conditions
 
 
 def start(
-    config: Config, folder: Path | None = None, display: Display | None = None
+    config: Config,
+    folder: Path | None = None,
+    display: Display | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> tuple[Path, int]:
     """Start a run; returns its folder and an exit code (130 after Ctrl-C)."""
     show_phase(display, "making the environment and measuring threads")
@@ -57,17 +62,22 @@ def start(
     remember_environment(environment.id)
     setup = set_up(dataclasses.replace(config, environment=environment))
     with closing(setup.environment):
-        return start_training(setup, folder, display)
+        return start_training(setup, folder, display, callbacks)
 
 
-def start_training(setup: Setup, folder: Path | None, display: Display | None) -> tuple[Path, int]:
+def start_training(
+    setup: Setup,
+    folder: Path | None,
+    display: Display | None,
+    callbacks: Sequence[Callback] = (),
+) -> tuple[Path, int]:
     """Make the run folder and run the loop; returns the folder and an exit code."""
     is_new = folder is None or not folder.exists()
     folder = create(setup.config, folder)
     try:
         check_disk(setup.config, setup.task, setup.replay_place, folder)
         with open_training(
-            setup.config, folder, display, setup.replay_place, setup.environment
+            setup.config, folder, display, setup.replay_place, setup.environment, callbacks
         ) as training:
             if facts := training_code(training):
                 write_code(folder, facts)
@@ -105,14 +115,22 @@ def resume(
     steps: int | None = None,
     display: Display | None = None,
     device: str | None = None,
-    accept_changes: bool = False,
     environment: Factory | None = None,
+    callbacks: Sequence[Callback] = (),
+    accept_changes: bool = False,
+    ignore_stop: bool = False,
 ) -> int:
     """Continue a run from its newest valid checkpoint; returns an exit code.
 
-    `steps` is a new total number of steps, `device` another device. `accept_changes` continues even
-    if the code of the variant changed. `environment` makes the environments of a run whose class or
-    function cannot be imported.
+    Args:
+        folder: The run folder.
+        steps: New total number of steps.
+        display: Shows the progress.
+        device: Another device.
+        environment: Makes the environments of a run whose class or function cannot be imported.
+        callbacks: Objects that the run uses besides those that its config.toml names.
+        accept_changes: Continue even if the code of the variant changed.
+        ignore_stop: Drop the run's stop conditions.
     """
     config, origin = read_config(folder)
     find_environment(folder, config.environment.id, environment)
@@ -123,11 +141,13 @@ def resume(
         )
     if steps is not None:
         config = varied(config, {"loop.steps": steps})
+    if ignore_stop:
+        config = varied(config, {"stop": StopConfig()})
     show_phase(display, "making the environment and measuring threads")
     setup = set_up(dataclasses.replace(config, device=device or config.device))
     with closing(setup.environment):
         check_disk(setup.config, setup.task, setup.replay_place, folder)
-        return continue_training(setup, folder, origin, display, accept_changes)
+        return continue_training(setup, folder, origin, display, callbacks, accept_changes)
 
 
 def training_code(training: Training) -> dict[str, str]:
@@ -158,11 +178,12 @@ def continue_training(
     folder: Path,
     origin: dict[str, str],
     display: Display | None,
+    callbacks: Sequence[Callback] = (),
     accept_changes: bool = False,
 ) -> int:
     """Restore the newest checkpoint and run the loop; returns an exit code."""
     with open_training(
-        setup.config, folder, display, setup.replay_place, setup.environment
+        setup.config, folder, display, setup.replay_place, setup.environment, callbacks
     ) as training:
         code, before = training_code(training), read_code(folder)
         if not accept_changes:
@@ -190,8 +211,9 @@ def open_training(
     display: Display | None = None,
     replay_place: str = "",
     first: Environment | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Iterator[Training]:
-    """Lock a run folder and build its training, with trackers and display.
+    """Lock a run folder and build its training, with trackers, display and callbacks.
 
     `first` is an environment of this configuration that was already made; training takes it over.
     """
@@ -200,6 +222,7 @@ def open_training(
         check_entries(folder)
         checkpoint.check_entries(folder)
         check_file(folder / IMAGES_FILE)
+        all_callbacks = make_callbacks(config, callbacks)
         sinks: list[Sink] = []
 
         def warn(message: str) -> None:
@@ -210,6 +233,7 @@ def open_training(
             stack.callback(sinks[-1].close)
         show_phase(display, "making networks, replay buffer and environments")
         training = assemble(config, folder, sinks, replay_place, first)
+        training.callbacks = all_callbacks
         stack.callback(training.close)
         if display:
             shown = Guarded("The display", display, warn)
@@ -217,6 +241,13 @@ def open_training(
             training.on_step = partial(shown.attempt, display.step)
         show_arrangement(training)
         yield training
+
+
+def make_callbacks(config: Config, given: Sequence[Callback]) -> Callbacks:
+    """The callbacks of a run: objects from Python, classes in config.toml, stop conditions."""
+    own = [check_callback(callback) for callback in given]
+    named = [load_callback(path) for path in config.callback]
+    return Callbacks([*own, *named, *make_stop_conditions(config.stop)])
 
 
 def show_phase(display: Display | None, doing: str) -> None:
@@ -262,8 +293,12 @@ def run_loop(training: Training, event: str, display: Display | None = None) -> 
         cause = traceback.format_exception(error.__cause__ or error)
         recorder.event("stop", step=training.step, message=str(error), traceback=cause)
         raise RunStopped(describe_stop(training, error)) from error
-    if stop.requested and not training.finished:
-        recorder.event("stop", step=training.step)
-        return stop.exit_code
-    recorder.event("finish", step=training.step)
-    return 0
+    if training.finished:
+        recorder.event("finish", step=training.step)
+        return 0
+    if reason := training.callbacks.reason:
+        recorder.event("stop", step=training.step, reason=reason)
+        recorder.show({"kind": "stopped", "message": describe_early_stop(training)})
+        return 0
+    recorder.event("stop", step=training.step)
+    return stop.exit_code

@@ -4,6 +4,7 @@ from shlex import quote
 
 from td3.errors import Diverged, RunStopped
 from td3.training.loop import Training
+from td3.training.stop_conditions import STAYS_MET
 
 
 def describe_stop(training: Training, error: Exception) -> str:
@@ -12,7 +13,20 @@ def describe_stop(training: Training, error: Exception) -> str:
     what = str(error) if isinstance(error, RunStopped) else f"Cannot write: {error}"
     if isinstance(error, Diverged):  # resuming would diverge again
         return f"{what}. {saved}"
-    return f"{what}. {saved} Continue with: td3 resume {quote(str(training.recorder.run.folder))}"
+    return f"{what}. {saved} Continue with: {resume_command(training)}"
+
+
+def describe_early_stop(training: Training) -> str:
+    """Why a callback stopped the run, and how to continue it."""
+    stopped = f"Stopped at step {training.step:,}: {training.callbacks.reason}."
+    command = resume_command(training)
+    if isinstance(training.callbacks.stopped_by, STAYS_MET):
+        command += " --ignore-stop"
+    return f"{stopped} Continue with: {command}"
+
+
+def resume_command(training: Training) -> str:
+    return f"td3 resume {quote(str(training.recorder.run.folder))}"
 
 
 def describe_full_gpu(training: Training) -> str:

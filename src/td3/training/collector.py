@@ -13,6 +13,7 @@ from td3.errors import Diverged
 from td3.training.exploration import Exploration
 
 NOTHING = EpisodeInfo({}, {})
+EXPLORATION = "explore."  # prefix of an exploration's arrays in a snapshot
 
 
 class Ended(NamedTuple):
@@ -76,6 +77,8 @@ class Collector:
         self.returns = np.zeros(len(self.owners))
         self.lengths = np.zeros(len(self.owners), dtype=np.int64)
         self.pending: PendingStep | None = None
+        self.noise_factor = 1.0
+        """Factor on the exploration noise (`schedules.py`)."""
 
     def random_actions(self) -> NDArray[np.float32]:
         """Uniform over the action range."""
@@ -86,7 +89,11 @@ class Collector:
         """The actors' actions with exploration noise, clipped to the action range."""
         assert self.exploration is not None
         actions = self.finite(actions, "its action is no longer finite")
-        noisy = self.exploration.draw() + actions
+        begins = self.lengths == 0
+        if np.count_nonzero(self.frozen):  # they never count a step
+            begins &= ~self.frozen[self.owners]
+        noise = self.exploration.draw(begins)
+        noisy = (noise if self.noise_factor == 1 else noise * self.noise_factor) + actions
         clipped: NDArray[np.float64] = np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy)
         return clipped.astype(np.float32)
 
@@ -187,7 +194,7 @@ class Collector:
         """Everything that a checkpoint needs, by name."""
         arrays: Arrays = {"returns": self.returns, "lengths": self.lengths}
         if self.exploration:
-            arrays |= self.exploration.state()
+            arrays |= {exploration_key(k): v for k, v in self.exploration.state().items()}
         if self.pending:
             *given, steps = self.pending
             fields = zip(PendingStep._fields, given, strict=False)
@@ -202,7 +209,8 @@ class Collector:
     def restore(self, arrays: Arrays) -> str:
         """Continue from a snapshot; returns why some environments could not, or nothing."""
         if self.exploration:
-            self.exploration.restore(arrays)
+            noise = {"noise": arrays["noise"]} if "noise" in arrays else {}
+            self.exploration.restore(noise | with_prefix(EXPLORATION, arrays))
         if pending := with_prefix("last.", arrays):
             given: dict[str, Any] = {name: pending.pop(name) for name in PendingStep._fields[:-1]}
             rest: dict[str, Any] = pending
@@ -211,6 +219,11 @@ class Collector:
         restarted, reason = self.environments.restore(with_prefix("env.", arrays))
         self.returns[restarted], self.lengths[restarted] = 0, 0
         return reason if restarted else ""
+
+
+def exploration_key(name: str) -> str:
+    """The name of an exploration's array in a snapshot; old checkpoints have a plain `noise`."""
+    return name if name == "noise" else EXPLORATION + name
 
 
 def with_prefix(prefix: str, arrays: Arrays) -> Arrays:

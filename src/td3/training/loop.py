@@ -14,12 +14,23 @@ class Training(TrainingState):
     """The loop over one step, logging, evaluation and checkpoints."""
 
     def loop(self, stop: StopRequest) -> None:
-        """Train up to the last step, or until `stop` is requested."""
-        if self.step == 0:
+        """Train up to the last step, or until `stop` or a callback asks to end the run.
+
+        Raises RunStopped if a callback failed, after a checkpoint.
+        """
+        callbacks = self.callbacks
+        callbacks.start(self)
+        if self.step == 0 and not callbacks.over:
             self.evaluate()
-        while not (self.finished or stop.requested):
-            self.advance()
+        for_episode, for_step = callbacks.hooks["on_episode"], callbacks.hooks["on_step"]
+        self.environments.keep_info = bool(for_episode)
+        while not (self.finished or stop.requested or callbacks.over):
+            ended = self.advance()
             self.on_step(self.step)
+            if for_episode and ended:
+                callbacks.call_episodes(ended)
+            if for_step:
+                callbacks.call("on_step")
             if self.due(self.config.loop.log_every):
                 log_training(self)
             if self.due(self.config.evaluation.every) or self.finished:
@@ -31,6 +42,9 @@ class Training(TrainingState):
         # After a stop, show the evaluation that still runs. Resume removes its record and
         # evaluates again, so that the record is written at its usual place.
         self.record_evaluations()
+        callbacks.call("on_end")
+        if callbacks.failure:
+            raise callbacks.failure
 
     def advance(self) -> list[Ended]:
         """One step of every environment, with its updates; returns the episodes that ended.
@@ -45,6 +59,7 @@ class Training(TrainingState):
         authors' code samples transitions up to step t.
         """
         self.step += self.collector.count
+        self.schedules.apply(self.step)
         loop, states = self.config.loop, self.environments.states
         learning = self.step > loop.random_steps
         if learning:
@@ -90,11 +105,13 @@ class Training(TrainingState):
 
     def record_evaluations(self) -> None:
         """Wait for the evaluation that runs, if any, and write its results."""
-        record_evaluations(self)
+        if records := record_evaluations(self):
+            self.callbacks.call("on_evaluation", records)
 
     def save(self) -> None:
         """Write a checkpoint."""
         save_training(self)
+        self.callbacks.call("on_checkpoint")
 
     def restore(self) -> list[str]:
         """Continue from the newest checkpoint; returns remarks for the user."""

@@ -36,8 +36,12 @@ def warn_of_endless_episodes(state: TrainingState) -> None:
     state.recorder.warn(state.step, message + "--environment.max-episode-steps 1000")
 
 
-def record_evaluations(state: TrainingState) -> None:
-    """Wait for the running evaluation, if any; write its results and its policies."""
+def record_evaluations(state: TrainingState) -> list[Record]:
+    """Wait for the running evaluation, if any; write its results and its policies.
+
+    Returns the records; none of agents that diverged.
+    """
+    records = []
     for result in state.evaluations.results():
         agent, returns, lengths = result.agent, result.found.returns, result.found.lengths
         if np.isnan(returns).any():
@@ -52,6 +56,8 @@ def record_evaluations(state: TrainingState) -> None:
             state.best[agent] = record["mean_return"]
         write_policies(state, result, record)
         state.recorder.write(record)
+        records.append(record)
+    return records
 
 
 def write_policies(state: TrainingState, result: Result, record: Record) -> None:

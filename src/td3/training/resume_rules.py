@@ -19,8 +19,9 @@ FIXED = (
     "seeds",
     "variant.name",
 )
-WITHOUT_EFFECT = ("loop.steps", "track", "verify")
-"""A run with other values here has the same numbers up to the same step."""
+WITHOUT_EFFECT = ("loop.steps", "track", "verify", "callback", "stop")
+"""A run with other values in these settings or tables has the same numbers up to the same step."""
+SCHEDULES = ("agent.learning_rate_schedule", "loop.exploration_schedule")
 
 
 def check_settings(config: Config, before: dict[str, Any], folder: Path) -> list[str]:
@@ -40,8 +41,16 @@ def check_settings(config: Config, before: dict[str, Any], folder: Path) -> list
     return [
         f"not exact: {key} was {old}, is {new}"
         for key, (old, new) in found.items()
-        if key not in WITHOUT_EFFECT
+        if not is_without_effect(key, config)
     ]
+
+
+def is_without_effect(key: str, config: Config) -> bool:
+    """Whether a change of this setting leaves the numbers up to the same step as they are."""
+    if key == "loop.steps":  # a schedule stretches over all steps
+        values = dict(dotted(to_dict(config)))
+        return all(values[schedule] == "constant" for schedule in SCHEDULES)
+    return key in WITHOUT_EFFECT or key.partition(".")[0] in WITHOUT_EFFECT
 
 
 def relevant_changes(config: Config, before: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -11,12 +11,14 @@ from td3.algorithm.replay_base import Replay
 from td3.config import Config
 from td3.environments.base import Environments
 from td3.seeding import Streams
+from td3.training.callbacks import Callbacks
 from td3.training.collector import Collector
 from td3.training.learner import Learner
 from td3.training.loop_evaluation import LoopEvaluation
 from td3.training.metrics import Interval
 from td3.training.population import Population
 from td3.training.recorder import Recorder
+from td3.training.schedules import Schedules
 
 
 @dataclass
@@ -40,6 +42,7 @@ class TrainingState:
     """Where the replay buffers are kept: a device, or "disk" for images."""
     on_step: Callable[[int], None] = lambda step: None
     """Called with the step number after every step."""
+    callbacks: Callbacks = field(default_factory=Callbacks)
     step: int = 0
     warned_of_length: bool = False
     """Whether the user knows that episodes do not end."""
@@ -49,8 +52,10 @@ class TrainingState:
     """Replay files that the last checkpoint uses."""
     best: list[float] = field(init=False)
     """Highest mean return of an evaluation of each agent."""
+    schedules: Schedules = field(init=False)
 
     def __post_init__(self) -> None:
+        self.schedules = Schedules(self.config, self.agent, self.collector)
         self.best = [-np.inf] * self.agent.agents
 
     @property

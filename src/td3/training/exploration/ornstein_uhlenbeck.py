@@ -1,0 +1,55 @@
+"""Ornstein–Uhlenbeck noise."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from td3.environments.base import Arrays
+from td3.errors import UserError
+from td3.seeding import Stream
+from td3.training.exploration.gaussian import GaussianExploration
+
+
+class OrnsteinUhlenbeckExploration(GaussianExploration):
+    """Noise that drifts back to zero (Uhlenbeck & Ornstein, 1930), as in DDPG.
+
+    Each step keeps `1 - theta` of the noise and adds fresh Gaussian noise, as much as keeps the
+    standard deviation at its setting. An episode begins with independent noise. Libraries with a
+    time step `dt` have `theta * dt` here.
+    """
+
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        environments_per_agent: int,
+        action_dim: int,
+        standard_deviation: ArrayLike,
+        theta: float = 0.15,
+    ) -> None:
+        super().__init__(streams, environments_per_agent, action_dim, standard_deviation)
+        if not 0 < theta <= 1:
+            raise UserError(
+                f"theta of Ornstein-Uhlenbeck noise must be above 0 and at most 1, got {theta}."
+            )
+        self.kept = 1 - theta
+        self.fresh = math.sqrt(1 - self.kept**2)
+        self.last: NDArray[np.float64] | None = None
+        """The noise of the last step."""
+
+    def draw(self, begins: NDArray[np.bool_]) -> NDArray[np.float64]:
+        normal = super().draw(begins)
+        if self.last is None:
+            self.last = normal
+        else:
+            drifted = self.kept * self.last + self.fresh * normal
+            self.last = np.where(begins[:, None], normal, drifted)
+        return self.last
+
+    def state(self) -> Arrays:
+        return super().state() | ({} if self.last is None else {"last": self.last})
+
+    def restore(self, arrays: Arrays) -> None:
+        super().restore(arrays)
+        self.last = arrays.get("last")
