@@ -17,7 +17,23 @@ if TYPE_CHECKING:
     from td3.algorithm.replay import Batch
 
 
-class Replay(ABC):
+class PerAgent:
+    """Data of several agents, of which each can be used alone."""
+
+    agents: int
+    per_agent: ClassVar[tuple[str, ...]]
+    """Attributes with one entry per agent."""
+
+    def member(self, agent: int) -> Self:
+        """One agent's part, on the same memory."""
+        one = copy.copy(self)
+        one.agents = 1
+        for name in self.per_agent:
+            setattr(one, name, getattr(self, name)[agent : agent + 1])
+        return one
+
+
+class Replay(PerAgent, ABC):
     """Stored transitions of one or more agents; each agent samples only its own.
 
     `ReplayBuffer` stores whole transitions. `FrameReplay` stores each observation once.
@@ -26,7 +42,6 @@ class Replay(ABC):
     stores_frames: ClassVar[bool] = False
     """Whether single observations are stored instead of whole transitions."""
     per_agent: ClassVar[tuple[str, ...]] = ("streams", "added", "rows")
-    """Attributes with one entry per agent."""
     index_tables: ClassVar[tuple[str, ...]] = ()
     """Tables that hold positions instead of experience."""
 
@@ -107,11 +122,7 @@ class Replay(ABC):
         """One agent's transitions as a buffer that shares memory and stream with this one."""
         if self.rows is None:
             raise ValueError("a buffer has no members before its first transition")
-        one = copy.copy(self)
-        one.agents = 1
-        for name in self.per_agent:
-            setattr(one, name, getattr(self, name)[agent : agent + 1])
-        return one
+        return super().member(agent)
 
     def clear(self) -> None:
         """Forget all transitions."""
@@ -124,7 +135,7 @@ class Replay(ABC):
                 if name not in self.index_tables:
                     table[agent, : min(int(written[agent]), table.shape[1])] = 0
 
-    def close(self) -> None:  # noqa: B027 - most buffers have nothing to do
+    def close(self) -> None:
         """Remove temporary files."""
 
     # Checkpoints: the names of tables and tensors are part of the file format.
@@ -138,5 +149,5 @@ class Replay(ABC):
         """State outside the tables."""
         return {}
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:  # noqa: B027 - as above
+    def restore(self, tensors: dict[str, Tensor]) -> None:
         """Undo `tensors`, after the tables have been read."""
