@@ -104,23 +104,12 @@ class RunSummary:
         steps, values = zip(*points, strict=True) if points else ((), ())
         return np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64)
 
-    def _timed(self) -> Iterator[tuple[float, str, float | None]]:
+    def timed_events(self) -> Iterator[tuple[float, str, float | None]]:
         """(time, name, step) of each event except warnings, which may precede a resume."""
         for event in self.events:
             now, name = _number(event.get("time")), str(event.get("event"))
             if now is not None and name != "warning":
                 yield now, name, _number(event.get("step"))
-
-    @property
-    def stretches(self) -> list[tuple[float, float]]:
-        """(begin, end) of each working period, from a start or resume to the last event of it."""
-        found: list[tuple[float, float]] = []
-        for now, name, _ in self._timed():
-            if not found or name in ("start", "resume"):
-                found.append((now, now))
-            start, end = found[-1]
-            found[-1] = start, max(end, now)
-        return found
 
     def _clock(self) -> list[tuple[float, float]]:
         """(step, working seconds) of each event, without the time between a stop and a resume.
@@ -130,7 +119,7 @@ class RunSummary:
         ticks: list[tuple[float, float]] = []
         step = seconds = 0.0
         before: float | None = None
-        for now, name, reached in self._timed():
+        for now, name, reached in self.timed_events():
             if before is not None and name not in ("start", "resume"):
                 seconds += max(0.0, now - before)
             before = now
