@@ -7,7 +7,8 @@ from td3.config.schema import WRAPPERS, Config, EnvironmentConfig
 from td3.config.spelling import setting_near
 from td3.errors import UserError
 
-EXACT = ("auto", "own", "workers")  # td3 steps these environments itself
+EXACT = ("auto", "own", "workers")
+"""td3 steps these itself: equal numbers and checkpoints, and a run may switch between them."""
 
 
 def check(config: Config) -> Config:

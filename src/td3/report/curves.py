@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from td3.config import describe_settings
+from td3.config.checks import EXACT
 from td3.report.intervals import mean_interval
 from td3.report.summary import Floats, RunSummary, Steps
 
@@ -22,7 +23,6 @@ NOT_LEARNING = {
     "environment.workers",
     "environment.patience",
 }
-SAME_NUMBERS = ("auto", "own", "workers")  # of environment.vectorization
 LAST = 10  # evaluations that are averaged for the final result
 
 
@@ -106,8 +106,8 @@ def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
 
 def _learning(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, with one name for all backends that give the same numbers."""
-    way = settings.get("environment.vectorization", "auto")
-    return {**settings, "environment.vectorization": "auto" if way in SAME_NUMBERS else way}
+    backend = settings.get("environment.vectorization", "auto")
+    return {**settings, "environment.vectorization": "auto" if backend in EXACT else backend}
 
 
 def _differing(peers: Sequence[Mapping[str, Any]]) -> list[str]:
