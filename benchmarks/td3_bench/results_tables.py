@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.td3_bench.markdown import format_number, format_table
+from benchmarks.td3_bench.markdown import format_table
 from benchmarks.td3_bench.outcomes import (
     ENOUGH_SEEDS,
     Outcome,
@@ -24,7 +24,7 @@ from benchmarks.td3_bench.seed_statistics import (
 )
 from td3.report.intervals import mean_interval
 from td3.report.summary import RunSummary
-from td3.text import duration
+from td3.text import duration, number
 
 
 class ReturnsRow(NamedTuple):
@@ -45,7 +45,7 @@ def returns_row(outcome: Outcome) -> ReturnsRow:
     mean, std = float(outcome.last.mean()), float(outcome.window.std(axis=0).mean())
     diverged = sum(line.frozen is not None for line in curve.lines)
     several = len(outcome.last) > 1
-    middle = format_number(interquartile_mean(outcome.last))
+    middle = number(interquartile_mean(outcome.last))
     if len(outcome.last) >= ENOUGH_SEEDS:
         between = bootstrap_interval(lambda groups: interquartile_mean(groups[0]), [outcome.last])
         middle += f" ({format_interval(*between)})"
@@ -139,7 +139,7 @@ def settings_table(outcomes: Sequence[Outcome], originals: Sequence[Outcome]) ->
             at_same_steps = current.at(original.last_steps).mean(axis=1)
             groups = [Moments.of(original.last), Moments.of(at_same_steps)]
             several = all(group.seeds > 1 for group in groups)
-            means = [format_number(group.mean) for group in groups]
+            means = [number(group.mean) for group in groups]
             rows.append([original.task, *means, format_difference(*groups) if several else ""])
     header = ["task", "paper's settings", "current settings, same steps", "difference"]
     return format_table(header, rows) if rows else "There are no results at the same steps."
@@ -222,7 +222,7 @@ def format_difference(one: Moments, other: Moments) -> str:
     """Return the difference of two means, its interval and a verdict."""
     low, high = welch_interval(one, other)
     verdict = "below" if high < 0 else "above" if low > 0 else "no significant difference"
-    return f"{format_number(one.mean - other.mean)} ({format_interval(low, high)}): {verdict}"
+    return f"{number(one.mean - other.mean)} ({format_interval(low, high)}): {verdict}"
 
 
 def format_time(run: RunSummary) -> str:
@@ -234,11 +234,11 @@ def format_whole(value: object) -> str:
 
 
 def format_moments(group: Moments) -> str:
-    return f"{format_number(group.mean)} ± {format_number(group.std)}"
+    return f"{number(group.mean)} ± {number(group.std)}"
 
 
 def format_interval(low: float, high: float) -> str:
-    return f"{format_number(low)} to {format_number(high)}"
+    return f"{number(low)} to {number(high)}"
 
 
 def format_with_interval(value: float, low: float, high: float) -> str:
