@@ -249,18 +249,18 @@ def test_elapsed_seconds_skips_pauses_and_counts_simultaneous_runs_once(
 
 def test_evaluations_are_compared_at_the_same_steps(tmp_path: Path) -> None:
     write_stored_run(
-        tmp_path / "seldom", "Ant-v5", [[0.0, 1.0, 2.0], [0.0, 2.0, 3.0]], every=50_000
+        tmp_path / "sparse", "Ant-v5", [[0.0, 1.0, 2.0], [0.0, 2.0, 3.0]], every=50_000
     )
     write_stored_run(tmp_path / "elsewhere", "Ant-v5", [[0.0, 1.0], [0.0, 2.0]], every=1234)
     write_stored_run(tmp_path / "alone", "Ant-v5", [[0.0, 1.0]])
     authors = write_authors(tmp_path / "theirs.csv", Ant=(100, 10))
-    (seldom,) = read_tasks(tmp_path / "seldom", authors)
-    assert seldom.window.tolist() == [[1, 2], [2, 3]]  # what was earned untrained is no result
-    assert seldom.authors_window is not None
-    assert seldom.authors_window.steps.tolist() == [50_000, 100_000]
-    assert seldom.authors is not None
-    assert seldom.authors.steps.tolist() == [0, 50_000, 100_000]
-    assert "| 0.02 | 0.02 |" in results_content([seldom])  # of two seeds no interval by resampling
+    (sparse,) = read_tasks(tmp_path / "sparse", authors)
+    assert sparse.window.tolist() == [[1, 2], [2, 3]]  # what was earned untrained is no result
+    assert sparse.authors_window is not None
+    assert sparse.authors_window.steps.tolist() == [50_000, 100_000]
+    assert sparse.authors is not None
+    assert sparse.authors.steps.tolist() == [0, 50_000, 100_000]
+    assert "| 0.02 | 0.02 |" in results_content([sparse])  # of two seeds no interval by resampling
     for folder in ("elsewhere", "alone"):
         outcomes = read_tasks(tmp_path / folder, authors)
         assert "published no curves of these tasks at these steps" in results_content(outcomes)

@@ -126,8 +126,10 @@ def test_evaluator_that_hangs_ends_the_run_with_its_name(
             training.record_evaluations()
         rescue.cancel()
         assert link.process.wait(5) == -9
-        said = "Evaluator 0 has not answered for 0.4 s; if a step may take that long, raise environ"
-        assert str(caught.value).startswith(said)
+        expected = (
+            "Evaluator 0 has not answered for 0.4 s; if a step may take that long, raise environ"
+        )
+        assert str(caught.value).startswith(expected)
 
 
 @pytest.mark.usefixtures("background")
@@ -211,8 +213,10 @@ def test_stop_saves_before_it_waits_for_results(tmp_path: Path) -> None:
     checkpoint = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=0))
     assert checkpoint is not None
     assert (checkpoint.step, checkpoint.facts["evaluating"]) == (170, 150)
-    told = (tmp_path / "run" / "metrics.jsonl").read_bytes()[: checkpoint.facts["metrics_bytes"]]
-    assert b'"step": 150' not in told
+    recorded = (tmp_path / "run" / "metrics.jsonl").read_bytes()[
+        : checkpoint.facts["metrics_bytes"]
+    ]
+    assert b'"step": 150' not in recorded
 
 
 @pytest.mark.usefixtures("background")

@@ -20,7 +20,7 @@ from td3.launch.start import resume, start
 from td3.run import checkpoint
 
 
-class Moody(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
+class Unpredictable(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
     """Ends when it likes, seeded or not, and refuses to go on after its end."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
@@ -37,12 +37,12 @@ class Moody(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
         return np.zeros(1, np.float32), 1.0, self.over, False, {}
 
 
-class Raising(Moody):
+class Raising(Unpredictable):
     def step(self, action: Any) -> Any:
         raise ZeroDivisionError("the simulator\nfell over")
 
 
-gym.register("Moody-v0", entry_point=Moody)
+gym.register("Unpredictable-v0", entry_point=Unpredictable)
 gym.register("Raising-v0", entry_point=Raising)
 
 
@@ -148,10 +148,10 @@ def test_failed_write_keeps_older_checkpoint(
 
 
 def test_environment_that_ends_at_another_step_is_reported(tmp_path: Path) -> None:
-    config = tiny(environment={"id": "Moody-v0"}, checkpoint={"every": 1000})
+    config = tiny(environment={"id": "Unpredictable-v0"}, checkpoint={"every": 1000})
     remarks = train_in_pieces(config, tmp_path / "run", [333])
     assert len(remarks) == 1
-    assert remarks[0].startswith("not exact: Moody-v0 is not deterministic")
+    assert remarks[0].startswith("not exact: Unpredictable-v0 is not deterministic")
 
 
 def test_simulator_that_raises_ends_the_run_with_one_line(tmp_path: Path) -> None:

@@ -65,18 +65,18 @@ def test_frozen_agent_does_not_change_the_others(
     key: str, diverging: float, why: str, update: str, tmp_path: Path
 ) -> None:
     tables: dict[str, Any] = {"loop": {"update": update}}
-    sound = trained(population(key, 2e-3, **tables), tmp_path / "sound")
-    ill = trained(population(key, diverging, **tables), tmp_path / "ill")
-    assert sound.population.frozen.tolist() == [False] * 4
-    assert ill.population.frozen.tolist() == [False, False, True, True]
+    healthy = trained(population(key, 2e-3, **tables), tmp_path / "healthy")
+    broken = trained(population(key, diverging, **tables), tmp_path / "broken")
+    assert healthy.population.frozen.tolist() == [False] * 4
+    assert broken.population.frozen.tolist() == [False, False, True, True]
     for agent in (0, 1):
-        mine, theirs = (run.agent.member(agent).tensors() for run in (sound, ill))
+        mine, theirs = (run.agent.member(agent).tensors() for run in (healthy, broken))
         assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-        assert sound.replay.rows is not None
-        assert ill.replay.rows is not None
-        assert torch.equal(sound.replay.rows[agent], ill.replay.rows[agent])
-        assert records_of(tmp_path / "sound", agent) == records_of(tmp_path / "ill", agent)
-    frozen = [event for event in lines(tmp_path / "ill", "events") if event["event"] == "frozen"]
+        assert healthy.replay.rows is not None
+        assert broken.replay.rows is not None
+        assert torch.equal(healthy.replay.rows[agent], broken.replay.rows[agent])
+        assert records_of(tmp_path / "healthy", agent) == records_of(tmp_path / "broken", agent)
+    frozen = [event for event in lines(tmp_path / "broken", "events") if event["event"] == "frozen"]
     assert sorted((event["agent"], event["seed"]) for event in frozen) == [(2, 0), (3, 1)]
     assert all(event["settings"] == {key: diverging} for event in frozen)
     if update == "step":  # after an episode's updates, others may see it first
@@ -84,17 +84,17 @@ def test_frozen_agent_does_not_change_the_others(
 
 
 def test_frozen_agent_does_not_change_the_others_with_images(tmp_path: Path) -> None:
-    sound = trained(population(RATE, 2e-3, **PICTURES), tmp_path / "sound")
-    ill = trained(population(RATE, 1e30, **PICTURES), tmp_path / "ill")
-    assert ill.population.frozen.tolist() == [False, False, True, True]
-    assert isinstance(ill.replay, FrameReplay)
-    assert isinstance(sound.replay, FrameReplay)
-    assert not ill.replay.images[2:].any()
+    healthy = trained(population(RATE, 2e-3, **PICTURES), tmp_path / "healthy")
+    broken = trained(population(RATE, 1e30, **PICTURES), tmp_path / "broken")
+    assert broken.population.frozen.tolist() == [False, False, True, True]
+    assert isinstance(broken.replay, FrameReplay)
+    assert isinstance(healthy.replay, FrameReplay)
+    assert not broken.replay.images[2:].any()
     for agent in (0, 1):
-        mine, theirs = (run.agent.member(agent).tensors() for run in (sound, ill))
+        mine, theirs = (run.agent.member(agent).tensors() for run in (healthy, broken))
         assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-        assert torch.equal(sound.replay.images[agent], ill.replay.images[agent])
-        assert records_of(tmp_path / "sound", agent) == records_of(tmp_path / "ill", agent)
+        assert torch.equal(healthy.replay.images[agent], broken.replay.images[agent])
+        assert records_of(tmp_path / "healthy", agent) == records_of(tmp_path / "broken", agent)
 
 
 def test_frozen_agent_has_only_finite_numbers(tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ def test_run_in_pieces_on_gpu_equals_run_in_one(
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
-    _, said = process.communicate()
-    return process.returncode, said
+    _, output = process.communicate()
+    return process.returncode, output
 
 
 def test_resume_after_kill_before_first_checkpoint_starts_again(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_resume_after_kill_before_finish_event_writes_it(tmp_path: Path) -> None
     assert ended(resume(folder)) == (0, b"")
     assert read_run(folder).status == "finished"
     assert (folder / "metrics.jsonl").read_bytes() == metrics
-    code, said = ended(resume(folder))
+    code, output = ended(resume(folder))
     assert code == 2
-    assert b"is finished" in said
+    assert b"is finished" in output
 
 
 def test_run_with_another_seed_differs(tmp_path: Path) -> None:
@@ -284,17 +284,17 @@ def test_images_on_disk_give_the_same_numbers(
     train_in_pieces(config, filed, [120])
     assert not (filed / "replay.images").exists()
     assert different(held, filed) == []
-    said = Heard()
-    with open_training(config, filed, said) as training:
+    display = RecordingDisplay()
+    with open_training(config, filed, display) as training:
         assert training.replay.file == filed / "replay.images"  # type: ignore[attr-defined]
-    assert any("on disk" in message for message in said.messages)
+    assert any("on disk" in message for message in display.messages)
     monkeypatch.undo()
     (filed / "replay.images").write_bytes(b"left by a run that was killed")
-    with open_training(config, filed, said):
+    with open_training(config, filed, display):
         assert not (filed / "replay.images").exists()
 
 
-class Heard:
+class RecordingDisplay:
     """A display that remembers."""
 
     def __init__(self) -> None:

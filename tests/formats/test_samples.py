@@ -147,9 +147,9 @@ def test_evaluate_command_reads_old_run(commit: str) -> None:
 )
 def test_plot_and_report_read_old_runs(command: str, written: list[str], tmp_path: Path) -> None:
     runs = [copy_run(sample, tmp_path / sample.replace("/", "-")) for sample in RUNS]
-    told = json.loads(run_command(command, *runs, "--out", tmp_path / "out", "--json"))
+    printed = json.loads(run_command(command, *runs, "--out", tmp_path / "out", "--json"))
     assert all((tmp_path / name).stat().st_size > 0 for name in written)
-    found = {row["folder"]: (row["status"], row["steps"], row["frozen"]) for row in told["runs"]}
+    found = {row["folder"]: (row["status"], row["steps"], row["frozen"]) for row in printed["runs"]}
     for run in runs:
         records, events = read_lines(run / "metrics.jsonl"), read_lines(run / "events.jsonl")
         frozen = {str(e["agent"]): e["step"] for e in events if e["event"] == "frozen"}

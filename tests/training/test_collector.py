@@ -394,14 +394,14 @@ def test_collector_restore_names_environments_that_differ(kind: str) -> None:
         original.step(actions, time=1)
         states = original.environments.states
         inside = [str(index) for index in range(3) if states[index, 2] > 1]
-    said = other.restore({key: array.copy() for key, array in original.snapshot().items()})
+    message = other.restore({key: array.copy() for key, array in original.snapshot().items()})
     if kind == "Scripted":
-        assert said == ""
+        assert message == ""
         np.testing.assert_array_equal(other.environments.states, states)
         np.testing.assert_array_equal(other.returns, original.returns)
         np.testing.assert_array_equal(other.lengths, original.lengths)
     else:
-        assert f"{kind}-v0 is not deterministic: environment {', '.join(inside)} reached" in said
+        assert f"{kind}-v0 is not deterministic: environment {', '.join(inside)} reached" in message
 
 
 def remade_at(script: str, remake_every: int, steps: int) -> list[int]:

@@ -61,8 +61,8 @@ def step_both(pair: tuple[Environments, ...], start: int, stop: int) -> int:
     """Step both alike and assert equal results; return how many episodes ended."""
     ended = 0
     for now in range(start, stop):
-        taken = actions(now, pair[0])
-        one, other = (environments.step(taken, now) for environments in pair)
+        chosen = actions(now, pair[0])
+        one, other = (environments.step(chosen, now) for environments in pair)
         assert one.real is other.real is None
         for mine, theirs in zip(one[:-1], other[:-1], strict=True):
             assert mine.dtype == theirs.dtype
