@@ -1,4 +1,4 @@
-"""Steps 4 to 15: the agent's interface, and what one update may and may not touch."""
+"""Steps 4 to 15: the agent's interface, and which state one update changes."""
 
 import copy
 import dataclasses
@@ -277,7 +277,7 @@ def test_a_round_trip_restores_targets_moments_and_counts(
     assert other.critic_optimizer.mean.any()
     assert other.critic_optimizer.count.tolist() == [7] * len(seeds)
     assert other.updates.tolist() == [7] * len(seeds)
-    for number in range(5):  # both go on to the same numbers, actor steps included
+    for number in range(5):  # both continue with the same numbers, actor steps included
         for each in (agent, other):
             each.update(*make_batch(len(seeds), seed=number))
     assert same(other.tensors(), agent.tensors())

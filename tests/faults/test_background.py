@@ -89,7 +89,7 @@ def test_background_results_are_recorded_when_next_evaluation_starts(tmp_path: P
 
 @pytest.mark.usefixtures("background")
 def test_checkpoint_during_evaluation_does_not_wait_and_saves_it(tmp_path: Path) -> None:
-    """The evaluator never comes back from its first step; a checkpoint is written still."""
+    """The evaluator hangs in its first step; a checkpoint is still written."""
     task = {"id": "stuck_task:Stuck-v0"}
     (tmp_path / "stuck_task.py").write_text(STUCK)
     sys.path.insert(0, str(tmp_path))
@@ -120,7 +120,7 @@ def test_evaluator_that_hangs_ends_the_run_with_its_name(
     with open_training(config, create(config, tmp_path / "run"), None) as training:
         training.evaluate()
         (link,) = training.evaluations.links  # type: ignore[attr-defined]
-        rescue = threading.Timer(20, link.process.kill)  # rather than to wait for ever
+        rescue = threading.Timer(20, link.process.kill)  # so that a failure does not wait for ever
         rescue.start()
         with pytest.raises(RunStopped) as caught:
             training.record_evaluations()
@@ -136,7 +136,7 @@ def test_evaluator_that_hangs_ends_the_run_with_its_name(
 def test_evaluator_that_is_slow_but_works_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its episode takes longer than its patience, its steps do not."""
+    """The episode takes longer than the timeout; each step is faster."""
     slow = STUCK.replace("while", "if").replace("0.01", "0.05")
     (tmp_path / "slow_task.py").write_text(slow.replace("stuck", "slow").replace("Stuck", "Slow"))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -183,7 +183,7 @@ def test_finished_run_has_no_evaluation_in_progress(tmp_path: Path) -> None:
 def test_resume_from_background_to_loop_loses_no_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run begun on a GPU and resumed without one: nothing that was under way is lost."""
+    """A run is started on a GPU and resumed without one: no pending evaluation is lost."""
     config = tiny(seeds=3)
     train_in_pieces(config, tmp_path / "loop", [])
     create(config, tmp_path / "moved")
@@ -234,7 +234,7 @@ def test_killed_evaluator_ends_the_run_and_resume_continues(tmp_path: Path) -> N
         training.on_step = kill
         with pytest.raises(RunStopped, match=r"^Evaluator 0 was killed by signal 9$"):
             training.loop(StopRequest())
-        assert training.step in (300, 450)  # whether it had finished what it was asked at 150
+        assert training.step in (300, 450)  # whether or not the evaluation of step 150 had finished
     with open_training(config, tmp_path / "killed", None) as training:
         assert training.restore() == []
         training.loop(StopRequest())

@@ -1,4 +1,4 @@
-"""Run folders after errors: nothing is lost, and the message tells what happened."""
+"""Run folders after errors: nothing is lost, and the message explains the error."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from td3.run import checkpoint
 
 
 class Unpredictable(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
-    """Ends when it likes, seeded or not, and refuses to go on after its end."""
+    """Episodes have a random length in spite of the seed; a step after the end fails."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
     action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
@@ -225,7 +225,7 @@ def test_tracker_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
 
 
 class Breaking:
-    """Something that takes a few records and then breaks."""
+    """A sink that accepts a few records and then fails."""
 
     def __init__(self, records: int) -> None:
         self.left, self.seen = records, 0
@@ -238,7 +238,7 @@ class Breaking:
 
     def step(self, step: int) -> None:
         if self.left < 0:
-            raise OSError("nobody reads this")
+            raise OSError("broken sink")
 
     def phase(self, doing: str) -> None:
         pass

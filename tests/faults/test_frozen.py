@@ -79,7 +79,7 @@ def test_frozen_agent_does_not_change_the_others(
     frozen = [event for event in lines(tmp_path / "broken", "events") if event["event"] == "frozen"]
     assert sorted((event["agent"], event["seed"]) for event in frozen) == [(2, 0), (3, 1)]
     assert all(event["settings"] == {key: diverging} for event in frozen)
-    if update == "step":  # after an episode's updates, others may see it first
+    if update == "step":  # after an episode's updates, another check may report it first
         assert {event["message"] for event in frozen} == {why}
 
 
@@ -133,7 +133,7 @@ def test_resume_keeps_agent_frozen_and_others_exact(
 def test_gpu_learner_freezes_the_same_agent(
     key: str, diverging: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With graphs that are only called again. The next actions were chosen before it froze."""
+    """Graphs are simulated by calls. The next actions were chosen before the agent froze."""
     config = population(key, diverging, agent={"actor_learning_rate": 0.1})
     plain = trained(dataclasses.replace(config, execution="eager"), tmp_path / "plain")
     simulate_device(monkeypatch)
@@ -178,7 +178,7 @@ def test_resume_with_another_grid_is_refused(now: str, message: str, tmp_path: P
 
 
 def test_resume_ignores_plain_value_of_a_grid_setting(tmp_path: Path) -> None:
-    """The members have values of their own, so nothing changes."""
+    """The grid sets the value of every member, so nothing changes."""
     train_in_pieces(population(RATE, 2e-3, loop={"steps": 200}), tmp_path / "run", [])
     settings = tmp_path / "run" / "config.toml"
     text = settings.read_text()
@@ -207,13 +207,13 @@ def test_resume_with_fewer_agents_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["one of two", "the only one"])
 def test_agent_without_finite_actions_is_frozen_by_evaluation(kind: str, tmp_path: Path) -> None:
-    """Weights that are finite may still add up to what is not."""
+    """Finite weights may still give infinite sums."""
     config = tiny(seeds=2 if kind == "one of two" else 1)
     with open_training(config, create(config, tmp_path / "run"), None) as training:
         while training.step < 120:
             training.advance()
         with torch.no_grad():
-            training.agent.actor.flat[-1].sign_().mul_(1e38)  # infinity less infinity
+            training.agent.actor.flat[-1].sign_().mul_(1e38)  # infinity minus infinity
         if kind == "the only one":
             with pytest.raises(RunStopped, match="Seed 0 diverged: its policy gives actions"):
                 training.evaluate()

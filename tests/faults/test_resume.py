@@ -89,7 +89,7 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
 
 
 def test_resume_after_kill_before_first_checkpoint_starts_again(tmp_path: Path) -> None:
-    """Three environments step over a multiple: the record before the checkpoint says 102."""
+    """Three environments step over a multiple: the record before the checkpoint has step 102."""
     config = tiny(environment={"count": 3}, evaluation={"every": 100})
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert train_in_pieces(config, whole, []) == []
@@ -130,7 +130,7 @@ def test_run_with_the_same_seed_is_identical(tmp_path: Path) -> None:
 
 
 def test_resume_with_more_steps_equals_longer_run(tmp_path: Path) -> None:
-    """300 steps, then on to 600, is a run of 600: but for the evaluation at the first end."""
+    """300 steps continued to 600 equal a run of 600, except for the evaluation at step 300."""
     train_in_pieces(tiny(), tmp_path / "long", [])
     train_in_pieces(tiny(loop={"steps": 300}), tmp_path / "short", [])
     subprocess.run(
@@ -146,7 +146,7 @@ def test_resume_with_more_steps_equals_longer_run(tmp_path: Path) -> None:
 def test_resume_after_random_kills_equals_run_in_one(
     task: str, agents: int, steps: int, kills: int, tmp_path: Path
 ) -> None:
-    """Checkpoints every 20 steps: many of the kills fall into the writing of one."""
+    """Checkpoints every 20 steps: many kills happen while one is written."""
     config = tiny(
         environment={"id": task}, loop={"steps": steps}, checkpoint={"every": 20}, seeds=agents
     )
@@ -258,7 +258,7 @@ def wait_for_event(folder: Path, event: str, process: subprocess.Popen[bytes]) -
 def test_gpu_learner_in_pieces_gives_the_same_numbers(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With graphs that are only called again, so that all but the device is shown."""
+    """Graphs are simulated by calls, so this covers everything except the device."""
     config = tiny(**VARIANTS[variant])
     train_in_pieces(dataclasses.replace(config, execution="eager"), tmp_path / "plain", [])
     simulate_device(monkeypatch)
@@ -295,7 +295,7 @@ def test_images_on_disk_give_the_same_numbers(
 
 
 class RecordingDisplay:
-    """A display that remembers."""
+    """A display that records its messages."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []

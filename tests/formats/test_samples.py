@@ -41,7 +41,7 @@ def one_thread() -> Iterator[None]:
 
 
 def is_exact(commit: str) -> bool:
-    """Whether this machine and its packages compute as those which made the samples."""
+    """Whether machine and packages are those that made the samples."""
     return bool(sample_facts.surroundings() == FACTS[commit]["surroundings"])
 
 
@@ -64,7 +64,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 
 
 def read_card(policy: Path) -> dict[str, Any]:
-    """What a policy file says of itself, without what depends on who wrote it."""
+    """The card of a policy file, without the entries that depend on its writer."""
     with safe_open(policy, framework="np") as file:
         card = json.loads(file.metadata()["card"])
     return {key: value for key, value in card.items() if key not in OF_THE_WRITER}

@@ -101,7 +101,7 @@ def test_on_a_gpu(
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     error = distance(trained(LEARNERS[mode], agents, "cuda", numbers), agents)
     record_property("distance", error)
-    # Fused kernels multiply single precision in tf32, whatever cuBLAS does.
+    # Fused kernels always multiply single precision in tf32.
     assert error <= TOLERANCE["tf32" if (mode, numbers) == ("fused", "single") else numbers]
 
 

@@ -153,7 +153,7 @@ def test_damaged_policy_is_refused(saved: tuple[td3.TD3, Path]) -> None:
 
 
 def test_changed_card_is_refused(saved: tuple[td3.TD3, Path]) -> None:
-    """Other bounds would be other actions."""
+    """Other bounds would give other actions."""
     _, run = saved
     path = run / "policy/agent-0.safetensors"
     whole, card = path.read_bytes(), td3.load_policy(run).card
@@ -163,7 +163,7 @@ def test_changed_card_is_refused(saved: tuple[td3.TD3, Path]) -> None:
         data[position] ^= 1 << position % 7
         path.write_bytes(data)
         try:
-            assert td3.load_policy(run).card == card  # a space less, or the like
+            assert td3.load_policy(run).card == card  # for example one space less
         except UserError:
             refused += 1
     assert refused > 1000
@@ -174,7 +174,7 @@ def test_policy_of_format_one_without_card_checksum_is_read(saved: tuple[td3.TD3
     path = run / "policy/agent-0.safetensors"
     card = td3.load_policy(run).card | {"format": 1}
     save_file(load_file(path), path, metadata={"card": json.dumps(card)})
-    with pytest.raises(UserError, match="damaged"):  # it has one, of something else
+    with pytest.raises(UserError, match="damaged"):  # the tensor exists, with another meaning
         td3.load_policy(run)
     del card["card_sha256"]
     save_file(load_file(path), path, metadata={"card": json.dumps(card)})
@@ -218,7 +218,7 @@ def test_card_that_does_not_fit_is_refused(
 def test_tensors_that_do_not_fit_are_refused(
     saved: tuple[td3.TD3, Path], shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
-    """A single number would fill a whole layer."""
+    """A single number would be broadcast to a whole layer."""
     if (shape, dtype) == ((1, 1, 8), torch.float32):
         return  # as it should be
     _, run = saved

@@ -1,4 +1,4 @@
-"""Evaluations in other processes: the numbers of this one, and no process that is lost or left."""
+"""Evaluations in other processes: the same numbers, and no leftover process."""
 
 import gc
 import os
@@ -107,7 +107,7 @@ def task_of(config: Config) -> Any:
 
 
 def test_restored_evaluation_starts_again_in_loop_or_background() -> None:
-    """From the policies as they were, though the agents have learnt since."""
+    """The saved policies are evaluated, although the agents have learned since."""
     config = config_of(seeds=12, evaluation={"episodes": 1})
     agent = agents(config)
     found = []

@@ -58,7 +58,7 @@ def actions(time: int, environments: Environments) -> Any:
 
 
 def step_both(pair: tuple[Environments, ...], start: int, stop: int) -> int:
-    """Step both alike and assert equal results; return how many episodes ended."""
+    """Step both with the same actions and assert equal results; return how many episodes ended."""
     ended = 0
     for now in range(start, stop):
         chosen = actions(now, pair[0])
