@@ -21,7 +21,7 @@ MOVED = ("images", "environments", "peers", "scaling", "paper", "report")
 
 @dataclass(frozen=True)
 class Measurement:
-    """What every measurement can be told."""
+    """Options of every measurement."""
 
     recipe: str = "paper"
     """Sizes of networks, batch and replay buffer: a recipe or a TOML file."""

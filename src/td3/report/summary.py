@@ -76,7 +76,7 @@ class RunSummary:
         for event in self.events:
             step, agent = event.get("step"), event.get("agent")
             if event.get("event") == "resume" and isinstance(step, int):
-                found = {who: when for who, when in found.items() if when <= step}
+                found = {one: at for one, at in found.items() if at <= step}
             elif event.get("event") == "frozen" and _is_whole(step) and _is_whole(agent):
                 found |= {agent: step} if agent in self.evaluations else {}
         return found
