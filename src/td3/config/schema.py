@@ -222,7 +222,7 @@ class CheckpointConfig:
     every: int = setting(
         10_000,
         "Steps between checkpoints.",
-        "Affects results: each environment is created anew, with a new seed, at the first episode "
+        "Affects results: each environment is created again, with a new seed, at the first episode "
         "end after a checkpoint.",
         min=1,
         common=True,
