@@ -157,7 +157,7 @@ def test_parsing_a_commands_arguments_does_not_load_torch() -> None:
 
 
 def test_a_worker_starts_without_torch() -> None:
-    """Else every worker would take seconds and hundreds of megabytes."""
+    """Otherwise every worker would need seconds and hundreds of megabytes."""
     loaded = loaded_after("import td3.environments.workers.worker")
     assert "gymnasium" in loaded
     assert not loaded & (EXTRAS | {"torch", "tyro", "rich"})
@@ -219,7 +219,7 @@ def test_the_numbers_of_a_seed_never_change() -> None:
 def test_a_streams_state_round_trips_through_json(name: str) -> None:
     stream = getattr(Streams.from_seed(11), name)
     stream.random(5)
-    stream.integers(10, size=3, dtype=np.uint32)  # leaves half of a drawn number for later
+    stream.integers(10, size=3, dtype=np.uint32)  # keeps half of a drawn number for the next call
     text = json.dumps(stream_state(stream))
     expected = (stream.integers(10, size=4, dtype=np.uint32), stream.standard_normal(9))
     other = getattr(Streams.from_seed(99), name)

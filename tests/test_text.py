@@ -11,7 +11,12 @@ def test_count_adds_plural_unless_one() -> None:
 
 @pytest.mark.parametrize(
     ("value", "three", "four"),
-    [(0.012345, "0.0123", "0.01235"), (999.7, "1,000", "999.7"), (-1234.5, "-1,234", "-1,234")],
+    [
+        (0.012345, "0.0123", "0.01235"),
+        (999.7, "1,000", "999.7"),
+        (-1234.5, "-1,234", "-1,234"),
+        (1.2345e12, "1.23e+12", "1.234e+12"),
+    ],
 )
 def test_number_keeps_significant_digits(value: float, three: str, four: str) -> None:
     assert (number(value), number(value, 4)) == (three, four)

@@ -38,10 +38,6 @@ def fill_template(name: str, **values: str) -> str:
     return Template(text).substitute(values).strip()
 
 
-def format_number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from benchmarks.td3_bench.plan import OTHER_TASKS, PAPER_TASKS
 from benchmarks.td3_bench.seed_statistics import (
     RESAMPLES,
+    Moments,
     bootstrap_interval,
     interquartile_mean,
     percentile_interval,
@@ -152,7 +153,8 @@ def mean_score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
     """Return the mean score over tasks; its interval accounts for the seeds of both sides."""
 
     def draw(outcome: Outcome, theirs: Reference, stream: np.random.Generator) -> float:
-        one = stream.normal(theirs.moments.mean, theirs.moments.squared_error**0.5)
+        published = Moments.published(theirs)
+        one = stream.normal(published.mean, published.squared_error**0.5)
         chosen = stream.choice(outcome.last, len(outcome.last))
         return float(outcome.score(chosen.mean(), one))
 
@@ -180,10 +182,21 @@ def interquartile_score(outcomes: Sequence[Outcome]) -> tuple[float, float, floa
     return middle(scores), *bootstrap_interval(middle, scores)
 
 
+def working_periods(run: RunSummary) -> list[tuple[float, float]]:
+    """Return (begin, end) of each period, from a start or resume to the last event of it."""
+    found: list[tuple[float, float]] = []
+    for now, name, _ in run.timed_events():
+        if not found or name in ("start", "resume"):
+            found.append((now, now))
+        start, end = found[-1]
+        found[-1] = start, max(end, now)
+    return found
+
+
 def elapsed_seconds(outcomes: Sequence[Outcome]) -> float:
     """Return the seconds in which at least one run was training."""
     seconds, until = 0.0, -np.inf
-    for start, end in sorted(span for outcome in outcomes for span in outcome.run.stretches):
+    for start, end in sorted(span for outcome in outcomes for span in working_periods(outcome.run)):
         seconds += max(0.0, end - max(start, until))
         until = max(until, end)
     return seconds

@@ -8,13 +8,13 @@ from typing import Any
 from benchmarks.td3_bench.markdown import (
     describe_place,
     fill_template,
-    format_number,
     format_table,
     format_threads,
     update_page,
 )
 from td3.config.toml import read_toml
 from td3.errors import UserError
+from td3.text import number
 
 Report = dict[str, Any]
 Reports = dict[str, Report]
@@ -166,7 +166,7 @@ def scaling_table(axis: str, points: list[Report]) -> str:
     rows = []
     for point in points:
         figures = point.get("figures", {})
-        cells = [format_number(figures[key]["median"]) if figures else "" for key in keys]
+        cells = [number(figures[key]["median"]) if figures else "" for key in keys]
         rows.append([f"{point['size']:,}", *cells, point.get("left_out", "")])
     header = [axis, *(key.replace("_", " ") for key in keys), "left out"]
     columns = len(header) if any(row[-1] for row in rows) else len(header) - 1
@@ -259,5 +259,5 @@ def describe_rounds(report: Report) -> str:
 
 def format_spread(figure: dict[str, Any]) -> str:
     """Return the median and the quartiles."""
-    lower, upper = format_number(figure["lower_quartile"]), format_number(figure["upper_quartile"])
-    return f"{format_number(figure['median'])} ({lower} – {upper})"
+    lower, upper = number(figure["lower_quartile"]), number(figure["upper_quartile"])
+    return f"{number(figure['median'])} ({lower} – {upper})"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.td3_bench.markdown import format_number, format_table
+from benchmarks.td3_bench.markdown import format_table
 from benchmarks.td3_bench.outcomes import (
     ENOUGH_SEEDS,
     Outcome,
@@ -17,13 +17,14 @@ from benchmarks.td3_bench.outcomes import (
 )
 from benchmarks.td3_bench.plan import PAPER_TASKS
 from benchmarks.td3_bench.seed_statistics import (
+    Moments,
     bootstrap_interval,
     interquartile_mean,
     welch_interval,
 )
-from td3.report.intervals import Moments, mean_interval
+from td3.report.intervals import mean_interval
 from td3.report.summary import RunSummary
-from td3.text import duration
+from td3.text import duration, number
 
 
 class ReturnsRow(NamedTuple):
@@ -44,7 +45,7 @@ def returns_row(outcome: Outcome) -> ReturnsRow:
     mean, std = float(outcome.last.mean()), float(outcome.window.std(axis=0).mean())
     diverged = sum(line.frozen is not None for line in curve.lines)
     several = len(outcome.last) > 1
-    middle = format_number(interquartile_mean(outcome.last))
+    middle = number(interquartile_mean(outcome.last))
     if len(outcome.last) >= ENOUGH_SEEDS:
         between = bootstrap_interval(lambda groups: interquartile_mean(groups[0]), [outcome.last])
         middle += f" ({format_interval(*between)})"
@@ -54,10 +55,10 @@ def returns_row(outcome: Outcome) -> ReturnsRow:
         outcome.task + (f" until {reached:,} steps" if unfinished else ""),
         str(len(curve.values)) + (f", {diverged} diverged" if diverged else ""),
         format_moments(Moments.of(outcome.best)),
-        format_moments(authors.best.moments) if authors else "",
+        format_moments(Moments.best_published(authors)) if authors else "",
         format_moments(Moments(mean, std, len(outcome.last))),
         format_interval(*map(float, mean_interval(outcome.last))) if several else "",
-        format_moments(window.moments) if window else "",
+        format_moments(Moments.published(window)) if window else "",
         middle,
     )
 
@@ -109,9 +110,9 @@ def tianshou_table(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> st
     rows = []
     for other in equally_long(others):
         assert other.published is not None
-        ours, theirs = Moments.of(other.best), other.published.best.moments
+        ours, theirs = Moments.of(other.best), Moments.best_published(other.published)
         authors = known.get(other.task)
-        to_authors = format_difference(theirs, authors.best.moments) if authors else ""
+        to_authors = format_difference(theirs, Moments.best_published(authors)) if authors else ""
         moments = [format_moments(ours), format_moments(theirs)]
         rows.append([other.task, *moments, format_difference(ours, theirs), to_authors])
     header = ["task", "td3", "Tianshou", "td3 − Tianshou", "Tianshou − authors"]
@@ -138,7 +139,7 @@ def settings_table(outcomes: Sequence[Outcome], originals: Sequence[Outcome]) ->
             at_same_steps = current.at(original.last_steps).mean(axis=1)
             groups = [Moments.of(original.last), Moments.of(at_same_steps)]
             several = all(group.seeds > 1 for group in groups)
-            means = [format_number(group.mean) for group in groups]
+            means = [number(group.mean) for group in groups]
             rows.append([original.task, *means, format_difference(*groups) if several else ""])
     header = ["task", "paper's settings", "current settings, same steps", "difference"]
     return format_table(header, rows) if rows else "There are no results at the same steps."
@@ -160,9 +161,11 @@ def walkers_table(walkers: Sequence[Outcome]) -> str:
     rows = []
     for walker in walkers:
         row, theirs, final = returns_row(walker), walker.published, Moments.of(walker.final)
-        known = format_moments(theirs.moments) if theirs else ""
+        known = format_moments(Moments.published(theirs)) if theirs else ""
         compared = theirs and equally_long([walker])
-        difference = format_difference(final, theirs.moments) if theirs and compared else ""
+        difference = (
+            format_difference(final, Moments.published(theirs)) if theirs and compared else ""
+        )
         setting = [row.task, walker.run.recipe, row.seeds, f"{walker.curve.steps[-1]:,}"]
         ours = [row.best, row.last, row.last_interval, format_moments(final)]
         rows.append([*setting, *ours, known, difference])
@@ -198,7 +201,7 @@ def circumstances_table(outcomes: Sequence[Outcome]) -> str:
 
 def total_time(outcomes: Sequence[Outcome]) -> str:
     """Return a sentence about the time of the paper's tasks; simultaneous runs count once."""
-    timed = [outcome for outcome in outcomes if outcome.run.stretches]
+    timed = [outcome for outcome in outcomes if outcome.run.wall_seconds is not None]
     paper = [outcome for outcome in timed if outcome.task in PAPER_TASKS]
     if not paper:
         return "The training time of the paper's tasks is unknown."
@@ -212,14 +215,14 @@ def total_time(outcomes: Sequence[Outcome]) -> str:
 
 def difference_to_authors(outcome: Outcome) -> str:
     assert outcome.authors_window is not None
-    return format_difference(Moments.of(outcome.last), outcome.authors_window.moments)
+    return format_difference(Moments.of(outcome.last), Moments.published(outcome.authors_window))
 
 
 def format_difference(one: Moments, other: Moments) -> str:
     """Return the difference of two means, its interval and a verdict."""
     low, high = welch_interval(one, other)
     verdict = "below" if high < 0 else "above" if low > 0 else "no significant difference"
-    return f"{format_number(one.mean - other.mean)} ({format_interval(low, high)}): {verdict}"
+    return f"{number(one.mean - other.mean)} ({format_interval(low, high)}): {verdict}"
 
 
 def format_time(run: RunSummary) -> str:
@@ -231,11 +234,11 @@ def format_whole(value: object) -> str:
 
 
 def format_moments(group: Moments) -> str:
-    return f"{format_number(group.mean)} ± {format_number(group.std)}"
+    return f"{number(group.mean)} ± {number(group.std)}"
 
 
 def format_interval(low: float, high: float) -> str:
-    return f"{format_number(low)} to {format_number(high)}"
+    return f"{number(low)} to {number(high)}"
 
 
 def format_with_interval(value: float, low: float, high: float) -> str:

@@ -5,19 +5,49 @@ only, so two functions are written here: the published figures depend on them.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from td3.report.intervals import Floats, Moments
+from td3.report.intervals import Floats
+from td3.report.reference import Reference
 
 RESAMPLES = 2000
 
 
+class Moments(NamedTuple):
+    """Mean and spread of a group of seeds."""
+
+    mean: float
+    std: float
+    """Population standard deviation (ddof = 0), as usually published."""
+    seeds: int
+
+    @classmethod
+    def of(cls, values: Floats) -> "Moments":
+        return cls(float(values.mean()), float(values.std()), len(values))
+
+    @classmethod
+    def published(cls, curve: Reference) -> "Moments":
+        """Mean and deviation of a published curve, averaged over its steps."""
+        return cls(float(curve.mean.mean()), float(curve.std.mean()), curve.seeds)
+
+    @classmethod
+    def best_published(cls, curve: Reference) -> "Moments":
+        """Mean and deviation of the evaluation with the best mean."""
+        return cls.published(curve.at(curve.steps[curve.mean.argmax()]))
+
+    @property
+    def squared_error(self) -> float:
+        """The squared standard error of the mean."""
+        return self.std**2 / (self.seeds - 1)
+
+
 def welch_interval(one: Moments, other: Moments) -> tuple[float, float]:
     """Return the 95 % interval of the difference of two means, each of two seeds or more."""
-    parts = [group.std**2 / (group.seeds - 1) for group in (one, other)]  # std has ddof = 0
+    parts = [one.squared_error, other.squared_error]
     centre, variance = one.mean - other.mean, sum(parts)
     if variance == 0:
         return centre, centre

@@ -9,7 +9,7 @@ from benchmarks.td3_bench.peers import OURS
 from benchmarks.td3_bench.peers.comparison import Comparison
 from benchmarks.td3_bench.scaling import AXES, Point, Scaling
 from td3.bench.measure import Figure
-from td3.cli.bench import format_number
+from td3.text import number
 
 
 def print_comparison(comparison: Comparison) -> None:
@@ -52,11 +52,11 @@ def axis_table(name: str, points: list[Point]) -> Table:
     for figure in measured:
         table.add_column(figure.replace("_", " "), justify="right")
     for point in points:
-        cells = [format_number(figure.quartiles[1]) for figure in point.figures.values()]
+        cells = [number(figure.quartiles[1]) for figure in point.figures.values()]
         table.add_row(str(point.size), *(cells or [f"[yellow]{escape(point.left_out)}[/yellow]"]))
     return table
 
 
 def format_figure(figure: Figure, bold: bool = False) -> str:
-    lower, median, upper = map(format_number, figure.quartiles)
+    lower, median, upper = map(number, figure.quartiles)
     return f"{f'[bold]{median}[/bold]' if bold else median} [dim]({lower} – {upper})[/dim]"

@@ -61,9 +61,9 @@ def rename(source: Path, target: Path) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file so that it has the old content or the new one, never a part."""
     check_file(path)
-    beside = path.with_name(TEMPORARY + path.name)
-    write_durably(beside, [data])
-    rename(beside, path)
+    temporary = path.with_name(TEMPORARY + path.name)
+    write_durably(temporary, [data])
+    rename(temporary, path)
     flush_folder(path.parent)
 
 
@@ -84,23 +84,23 @@ def new_folder(path: Path, names: Sequence[str]) -> Iterator[Path]:
     Files are removed in the order of `names`, so the first one should make the folder valid.
     Other files in an older folder of this name are kept.
     """
-    beside = path.with_name(TEMPORARY + path.name)
-    if remove_folder(beside, names):
-        beside.mkdir()
+    temporary = path.with_name(TEMPORARY + path.name)
+    if remove_folder(temporary, names):
+        temporary.mkdir()
     try:
-        yield beside
-        flush_folder(beside)
+        yield temporary
+        flush_folder(temporary)
         if remove_folder(path, names):
-            rename(beside, path)
+            rename(temporary, path)
         else:
             for name in reversed(names):
-                rename(beside / name, path / name)
+                rename(temporary / name, path / name)
             flush_folder(path)
-            remove_folder(beside, names)
+            remove_folder(temporary, names)
         flush_folder(path.parent)
     except OSError:  # for example a full disk: what was written is useless
         with contextlib.suppress(OSError):
-            remove_folder(beside, names)
+            remove_folder(temporary, names)
         raise
 
 

@@ -24,7 +24,7 @@ def block_signals(*signals: signal.Signals) -> Iterator[None]:
 
 def write_error(text: bytes) -> None:
     """Write to stderr without Python's buffers; a signal handler may interrupt a print."""
-    with suppress(OSError):  # nobody reads it any more
+    with suppress(OSError):  # the reader has exited
         os.write(2, text)
 
 

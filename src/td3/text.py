@@ -12,8 +12,9 @@ def count(amount: int, noun: str) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """At least this many significant digits: `0.0123`, `12.3`, `1,234`."""
-    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+    """At least this many significant digits: `0.0123`, `12.3`, `1,234`, `1.23e+12`."""
+    whole = 10 ** (digits - 1) <= abs(value) < 1e9
+    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
 
 
 def duration(seconds: float) -> str:

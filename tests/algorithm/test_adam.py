@@ -22,7 +22,7 @@ def test_faded_moments_are_dropped_before_they_slow_the_processor(tidy: bool) ->
     moved = {}
     agent.critic.flat.grad = torch.full_like(before, 1e-3)
     optimizer.step()
-    agent.critic.flat.grad.zero_()  # from here on, dead
+    agent.critic.flat.grad.zero_()  # the unit gets no gradient any more
     found = []
     for update in range(1, UPDATES + 1):
         optimizer.step()

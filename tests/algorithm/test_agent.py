@@ -1,4 +1,4 @@
-"""Steps 4 to 15: the agent's interface, and what one update may and may not touch."""
+"""Steps 4 to 15: the agent's interface, and which state one update changes."""
 
 import copy
 import dataclasses
@@ -165,12 +165,12 @@ def test_settings_may_be_named_with_their_table(
 def test_training_from_python_shows_how_it_goes_unless_it_is_to_be_quiet(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    td3.train("Pendulum-v1", run=tmp_path / "told", **TINY)
-    told = capfd.readouterr()
-    assert f"Run folder: {tmp_path / 'told'}" in told.err
-    assert "step        20  evaluation -" in told.err
+    td3.train("Pendulum-v1", run=tmp_path / "printed", **TINY)
+    printed = capfd.readouterr()
+    assert f"Run folder: {tmp_path / 'printed'}" in printed.err
+    assert "step        20  evaluation -" in printed.err
     td3.train("Pendulum-v1", run=tmp_path / "quiet", quiet=True, **TINY)
-    assert (told.out, *capfd.readouterr()) == ("", "", "")
+    assert (printed.out, *capfd.readouterr()) == ("", "", "")
 
 
 def test_a_policy_that_never_acts_is_remarked_on(
@@ -277,7 +277,7 @@ def test_a_round_trip_restores_targets_moments_and_counts(
     assert other.critic_optimizer.mean.any()
     assert other.critic_optimizer.count.tolist() == [7] * len(seeds)
     assert other.updates.tolist() == [7] * len(seeds)
-    for number in range(5):  # both go on to the same numbers, actor steps included
+    for number in range(5):  # both continue with the same numbers, actor steps included
         for each in (agent, other):
             each.update(*make_batch(len(seeds), seed=number))
     assert same(other.tensors(), agent.tensors())
@@ -376,15 +376,15 @@ def test_a_member_trains_as_it_would_alone() -> None:
 
 @pytest.mark.parametrize("part", [0, 1, 2, 3])
 def test_nan_in_one_members_batch_leaves_the_others_finite_and_identical(part: int) -> None:
-    healthy, sick = make_agent([0, 1, 2]), make_agent([0, 1, 2])
+    healthy, diverged = make_agent([0, 1, 2]), make_agent([0, 1, 2])
     batch, noise = make_batch(agents=3)
     parts = [tensor.clone() for tensor in batch]
     parts[part][1, 0, 0] = float("nan")
     for _ in range(3):
         healthy.update(batch, noise)
-        sick.update(Batch(*parts), noise)
-    assert not sick.critic.flat[1].isfinite().all()
-    for name, tensor in sick.tensors().items():
+        diverged.update(Batch(*parts), noise)
+    assert not diverged.critic.flat[1].isfinite().all()
+    for name, tensor in diverged.tensors().items():
         for other in (0, 2):
             assert tensor[other].isfinite().all()
             assert torch.equal(tensor[other], healthy.tensors()[name][other])

@@ -30,7 +30,7 @@ def chosen(table: dict[str, list[float]], agent: int) -> dict[str, Any]:
 
 
 def updated(agent: TD3, updates: int = 4, member: int | None = None, **settings: Any) -> TD3:
-    """After some updates, on the batches of one member of three or of them all."""
+    """The agent after some updates on the batches of one member, or of all three."""
     rows = slice(None) if member is None else slice(member, member + 1)
     for number in range(updates):
         batch, noise = make_batch(AGENTS, seed=number)

@@ -1,4 +1,4 @@
-"""Steps 5 to 15, one by one: what each must do and must not."""
+"""Steps 5 to 15, one by one: what each step changes and what it leaves unchanged."""
 
 import copy
 
@@ -161,7 +161,7 @@ def test_the_actor_steps_up() -> None:
 
 def test_done_makes_the_target_the_reward_exactly() -> None:
     agent, (batch, noise) = make_agent(), make_batch(batch_size=4)
-    agent.critic.flat.data.zero_()  # values nothing, so that the loss is twice the mean of target²
+    agent.critic.flat.data.zero_()  # all values are 0, so the loss is twice the mean of target²
     agent.critic_target.flat.fill_(3.0)
     reward = torch.tensor([1.0, -2.0, 3.0, 0.5]).view(1, 4, 1)
     batch = batch._replace(reward=reward, done=torch.ones(1, 4, 1))

@@ -66,8 +66,8 @@ def test_store_run_drops_most_progress_events(trained: Plan, tmp_path: Path) -> 
     before = [{"time": 10.0 + k, "event": "progress", "step": k} for k in range(995)]
     after = [{"time": 5000.0 + k, "event": "progress", "step": k} for k in range(990, 995)]
     killed = [*before, {"time": 4000.0, "event": "resume", "step": 990}, *after]
-    told = [began | {"time": 9.0}, *killed, ended | {"time": 5010.0}]
-    events.write_text("".join(json.dumps(event) + "\n" for event in told))
+    recorded = [began | {"time": 9.0}, *killed, ended | {"time": 5010.0}]
+    events.write_text("".join(json.dumps(event) + "\n" for event in recorded))
     kept = store_run(tmp_path / "run", tmp_path / "out")
     assert len(kept.events) < 60
     assert kept.status == "finished"
@@ -223,11 +223,11 @@ def test_evaluate_pretrained_reproduces_the_stated_return(
     assert stated["reproduced"] is True
     assert found["mean_return"] == pytest.approx(shipped["mean_return"], rel=1e-6)
     assert main(["evaluate", "--pretrained", "Pendulum-v1", "--episodes", "1"]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(
+    output = capsys.readouterr().out
+    assert output.startswith(
         "Pendulum-v1, 1 episode: mean return ± standard deviation over episodes\n"
     )
-    assert re.search(r"over 5 other episodes; reproduced: expected .* \(99 % interval\)\n", said)
+    assert re.search(r"over 5 other episodes; reproduced: expected .* \(99 % interval\)\n", output)
 
 
 @pytest.mark.parametrize(

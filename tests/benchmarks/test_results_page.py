@@ -123,7 +123,7 @@ def test_walkers_are_compared_with_stable_baselines(tmp_path: Path) -> None:
     assert text.count("| 3,305 ± 74.5 |  |") == 1  # no difference after fewer steps
     # Squared errors of 10,000 and 2,775 with 1.57 degrees of freedom.
     assert "| 3,305 ± 74.5 | -1,205 (-1,843 to -567): below |" in text
-    assert "| 2,100 ± 100 |  |  |" in text  # nobody's figure of a task of one's own
+    assert "| 2,100 ± 100 |  |  |" in text  # no published figure exists for an own task
     assert text.count("| `") == 4
 
 
@@ -198,7 +198,7 @@ def test_results_page_has_the_known_answers(tmp_path: Path) -> None:
     assert difference_to_authors(hopper).endswith(": above")
     text = results_content([hopper, ant, pendulum])
     assert "| InvertedPendulum-v5 | 18 (" in text
-    # No probability at a ceiling; the mean knows that theirs is uncertain.
+    # Saturated tasks have no probability of improvement; the mean includes their error.
     assert re.search(r"\|  \| 1\.02 \(0\.9\d to 1\.0\d\) \| 1\.02 \(1\.02 to 1\.02\) \|", text)
     assert "| **all tasks** |  | 0.75 (" in text
     time = "1 min 0 s (sum of all runs: 3 min 0 s; some ran at the same time)."
@@ -206,7 +206,7 @@ def test_results_page_has_the_known_answers(tmp_path: Path) -> None:
 
 
 def test_results_page_with_missing_files_shows_unknown(tmp_path: Path) -> None:
-    """Of results that were tampered with, or of a seed that ended early."""
+    """For changed results, and for a seed that ended early."""
     values = [[0.0, 1.0, 2.0], [0.0, 2.0]]
     write_stored_run(tmp_path / "paper", "Ant-v5", values)
     folder = tmp_path / "paper" / "Ant-v5"
@@ -249,18 +249,18 @@ def test_elapsed_seconds_skips_pauses_and_counts_simultaneous_runs_once(
 
 def test_evaluations_are_compared_at_the_same_steps(tmp_path: Path) -> None:
     write_stored_run(
-        tmp_path / "seldom", "Ant-v5", [[0.0, 1.0, 2.0], [0.0, 2.0, 3.0]], every=50_000
+        tmp_path / "sparse", "Ant-v5", [[0.0, 1.0, 2.0], [0.0, 2.0, 3.0]], every=50_000
     )
     write_stored_run(tmp_path / "elsewhere", "Ant-v5", [[0.0, 1.0], [0.0, 2.0]], every=1234)
     write_stored_run(tmp_path / "alone", "Ant-v5", [[0.0, 1.0]])
     authors = write_authors(tmp_path / "theirs.csv", Ant=(100, 10))
-    (seldom,) = read_tasks(tmp_path / "seldom", authors)
-    assert seldom.window.tolist() == [[1, 2], [2, 3]]  # what was earned untrained is no result
-    assert seldom.authors_window is not None
-    assert seldom.authors_window.steps.tolist() == [50_000, 100_000]
-    assert seldom.authors is not None
-    assert seldom.authors.steps.tolist() == [0, 50_000, 100_000]
-    assert "| 0.02 | 0.02 |" in results_content([seldom])  # of two seeds no interval by resampling
+    (sparse,) = read_tasks(tmp_path / "sparse", authors)
+    assert sparse.window.tolist() == [[1, 2], [2, 3]]  # evaluations before training do not count
+    assert sparse.authors_window is not None
+    assert sparse.authors_window.steps.tolist() == [50_000, 100_000]
+    assert sparse.authors is not None
+    assert sparse.authors.steps.tolist() == [0, 50_000, 100_000]
+    assert "| 0.02 | 0.02 |" in results_content([sparse])  # two seeds are too few for resampling
     for folder in ("elsewhere", "alone"):
         outcomes = read_tasks(tmp_path / folder, authors)
         assert "published no curves of these tasks at these steps" in results_content(outcomes)

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from benchmarks.td3_bench.seed_statistics import (
+    Moments,
     bootstrap_interval,
     interquartile_mean,
     probability_of_improvement,
     welch_interval,
 )
 from td3.report.intervals import mean_interval
-from td3.report.reference import Moments
+from td3.report.reference import Reference
 
 
 def test_interquartile_mean_ignores_outer_quarters() -> None:
@@ -38,6 +39,14 @@ def test_probability_of_improvement_counts_pairs() -> None:
     assert probability_of_improvement([3.0, 4.0], [1.0, 2.0]) == 1.0
     assert probability_of_improvement([1.0, 2.0], [1.0, 2.0]) == 0.5
     assert probability_of_improvement([1.0, 2.5], [2.0]) == 0.5
+
+
+def test_moments_of_a_published_curve_average_its_steps_or_take_the_best() -> None:
+    values = np.array([[1.0, 5.0], [2.0, 9.0], [4.0, 7.0]])
+    mean, std = values.mean(axis=0), values.std(axis=0)
+    curve = Reference("Task-v0", np.array([10.0, 20.0]), mean, std, seeds=3)
+    assert Moments.published(curve) == pytest.approx((values.mean(), std.mean(), 3))
+    assert Moments.best_published(curve) == pytest.approx(Moments.of(values[:, 1]))
 
 
 def test_welch_interval_against_a_group_without_variance_equals_students() -> None:

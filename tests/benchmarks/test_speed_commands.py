@@ -139,7 +139,7 @@ def test_products_are_those_that_torch_computes() -> None:
     ]
     products = update_products(state_dim, action_dim, hidden_sizes, batch_size, agents)
     expected = [sizes(p) for p in (*products.every, *products.every, *products.delayed)]
-    # In the actor's step autograd also computes the gradient of the state, which nobody uses.
+    # In the actor's step autograd also computes the gradient of the state, which is not used.
     expected.remove((agents, batch_size, hidden_sizes[0], action_dim))
     expected.append((agents, batch_size, hidden_sizes[0], state_dim + action_dim))
     assert sorted(computed) == sorted(expected)

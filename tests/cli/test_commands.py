@@ -311,8 +311,8 @@ def test_evaluate_and_video_import_a_module_only_if_the_user_names_it(tmp_path: 
     (tmp_path / "imports").unlink()
     for source in ("run", "run/policy/agent-0.safetensors"):
         for command in ("evaluate", "video"):
-            said = td3(command, source, code=2, cwd=tmp_path).stderr
-            assert said == (
+            errors = td3(command, source, code=2, cwd=tmp_path).stderr
+            assert errors == (
                 "td3: The policy agent-0 names the task own_task:Own-v0, which imports the Python "
                 "module own_task. If you trust it, repeat it: "
                 f"td3 {command} {source} --environment own_task:Own-v0\n"
@@ -345,10 +345,10 @@ def test_current_folder_is_searched_for_modules_only_if_the_user_names_the_task(
 
 
 def test_film_reports_progress(run: Path, tmp_path: Path) -> None:
-    told: list[int] = []
-    film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, on_frame=told.append)
-    assert len(told) > 2
-    assert told == list(range(1, len(told) + 1))
+    counts: list[int] = []
+    film(load_policy(run), tmp_path / "film", episodes=2, seconds=0.2, on_frame=counts.append)
+    assert len(counts) > 2
+    assert counts == list(range(1, len(counts) + 1))
 
 
 def test_video_of_mujoco_task_is_written(tmp_path: Path) -> None:
@@ -373,9 +373,9 @@ def test_plot_reports_skipped_folders_and_end_of_mean(run: Path, tmp_path: Path)
     shorter = tmp_path / "shorter"
     words = ["300" if word == "400" else word for word in SMALL]
     td3("train", *words, "--seed", "7", "--run", shorter, "--quiet")
-    said = td3("plot", run, shorter, tmp_path, "--out", tmp_path / "curves").stderr
-    assert f"Skipped (not run folders): {tmp_path}\n" in said
-    assert "quick: mean and interval end at step 200, the last one evaluated by all 4" in said
+    errors = td3("plot", run, shorter, tmp_path, "--out", tmp_path / "curves").stderr
+    assert f"Skipped (not run folders): {tmp_path}\n" in errors
+    assert "quick: mean and interval end at step 200, the last one evaluated by all 4" in errors
     (shorter / "metrics.jsonl").write_text("")
     assert "mean and interval" not in td3("plot", run, shorter, "--out", tmp_path / "b").stderr
     td3("plot", run, tmp_path / "nowhere", code=2)

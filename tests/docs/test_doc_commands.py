@@ -1,4 +1,4 @@
-"""Commands and Python that the README and the guides tell people to type work."""
+"""Commands and Python code in the README and the guides work."""
 
 import importlib
 import re

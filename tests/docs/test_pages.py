@@ -32,7 +32,7 @@ def test_relative_links_lead_to_files(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_settings_named_in_pages_exist(page: Path) -> None:
-    if page.name == "log.md":  # tells of settings as they were
+    if page.name == "log.md":  # describes earlier settings
         return
     known = {key for key, _ in dotted(to_dict(Config()))} | {"environment.kwargs"}
     known |= {"loop.exploration_kwargs"}

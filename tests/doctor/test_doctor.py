@@ -182,7 +182,7 @@ class CannotBeMade(Sound):
         raise FileNotFoundError("no model.xml")
 
 
-class Talks(Sound):
+class Prints(Sound):
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         print("hello from the simulator")
         return super().reset(**options)
@@ -276,7 +276,7 @@ def test_advice_for_images_does_not_suggest_normalization(monkeypatch: pytest.Mo
 def test_doctor_with_json_prints_only_json_with_machine(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    env_id = register(Talks, monkeypatch)
+    env_id = register(Prints, monkeypatch)
     assert run(tyro.cli(Arguments, args=[env_id, "--steps", "50", "--json"])) == 0
     report = json.loads(capsys.readouterr().out)
     assert report.keys() == {"checks", "machine"}

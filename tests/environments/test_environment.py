@@ -137,7 +137,7 @@ class Exiting(gym.Env[Any, Any]):
         sys.exit(0)
 
 
-class Loud(Exiting):
+class ChangesFilters(Exiting):
     """Changes the global warning filters."""
 
     def __init__(self) -> None:
@@ -150,12 +150,14 @@ def test_making_an_environment_keeps_the_warning_filters(
     lines = "import warnings\nwarnings.simplefilter('always', DeprecationWarning)\n"
     (tmp_path / "loud_simulator.py").write_text(lines)  # dm_control does this
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(SIMULATORS, "Loud", ("loud_simulator", "dm-control"))
-    monkeypatch.setitem(gym.registry, "Loud-v0", EnvSpec("Loud-v0", Loud))
+    monkeypatch.setitem(SIMULATORS, "ChangesFilters", ("loud_simulator", "dm-control"))
+    monkeypatch.setitem(
+        gym.registry, "ChangesFilters-v0", EnvSpec("ChangesFilters-v0", ChangesFilters)
+    )
     before = list(warnings.filters)
-    assert resolve_version("Loud-v0") == "Loud-v0"
+    assert resolve_version("ChangesFilters-v0") == "ChangesFilters-v0"
     assert warnings.filters == before
-    Environment(EnvironmentConfig("Loud-v0"))
+    Environment(EnvironmentConfig("ChangesFilters-v0"))
     assert warnings.filters == before
 
 

@@ -82,15 +82,15 @@ def test_resize_makes_mujoco_render_at_that_size() -> None:
 
 
 def test_action_repeat_repeats_the_action_and_sums_rewards() -> None:
-    once, thrice = make("Pendulum-v1"), make("Pendulum-v1", action_repeat=3)
+    once, repeated = make("Pendulum-v1"), make("Pendulum-v1", action_repeat=3)
     once.reset(seed=3)
-    thrice.reset(seed=3)
+    repeated.reset(seed=3)
     steps = [once.step(np.full(1, 0.3)) for _ in range(3)]
-    state, reward, _, _ = thrice.step(np.full(1, 0.3))
+    state, reward, _, _ = repeated.step(np.full(1, 0.3))
     np.testing.assert_array_equal(state, steps[-1][0])
     assert reward == pytest.approx(sum(step[1] for step in steps))
     length = 1
-    while not thrice.step(np.zeros(1))[3]:
+    while not repeated.step(np.zeros(1))[3]:
         length += 1
     assert length + 1 == 67  # 200 simulator steps
 

@@ -1,7 +1,7 @@
 """A fused kernel replaces built-in code only; a subclass keeps its own."""
 
 import torch
-from support.learners import assert_same, config, live, parts
+from support.learners import act_and_learn, assert_same, config, parts
 from torch import Tensor
 
 from td3.algorithm.adam import Adam
@@ -79,7 +79,7 @@ def test_cpu_learner_with_subclasses_matches_eager_learner() -> None:
         agent.trained["critic"].optimizer = GradientDescent(agent.critic)
         learners.append(make(agent, *others))
     eager, planned = learners
-    live((eager, planned), steps=21, per_agent=1, off=1e-9)
+    act_and_learn((eager, planned), steps=21, per_agent=1, tolerance=1e-9)
     assert planned.agent.updates.tolist() == [20, 20]
     assert (planned.agent.critic_optimizer.count == 0).all()
     assert_same(eager, planned, 1e-10)

@@ -89,7 +89,7 @@ def test_background_results_are_recorded_when_next_evaluation_starts(tmp_path: P
 
 @pytest.mark.usefixtures("background")
 def test_checkpoint_during_evaluation_does_not_wait_and_saves_it(tmp_path: Path) -> None:
-    """The evaluator never comes back from its first step; a checkpoint is written still."""
+    """The evaluator hangs in its first step; a checkpoint is still written."""
     task = {"id": "stuck_task:Stuck-v0"}
     (tmp_path / "stuck_task.py").write_text(STUCK)
     sys.path.insert(0, str(tmp_path))
@@ -120,21 +120,23 @@ def test_evaluator_that_hangs_ends_the_run_with_its_name(
     with open_training(config, create(config, tmp_path / "run"), None) as training:
         training.evaluate()
         (link,) = training.evaluations.links  # type: ignore[attr-defined]
-        rescue = threading.Timer(20, link.process.kill)  # rather than to wait for ever
+        rescue = threading.Timer(20, link.process.kill)  # so that a failure does not wait for ever
         rescue.start()
         with pytest.raises(RunStopped) as caught:
             training.record_evaluations()
         rescue.cancel()
         assert link.process.wait(5) == -9
-        said = "Evaluator 0 has not answered for 0.4 s; if a step may take that long, raise environ"
-        assert str(caught.value).startswith(said)
+        expected = (
+            "Evaluator 0 has not answered for 0.4 s; if a step may take that long, raise environ"
+        )
+        assert str(caught.value).startswith(expected)
 
 
 @pytest.mark.usefixtures("background")
 def test_evaluator_that_is_slow_but_works_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its episode takes longer than its patience, its steps do not."""
+    """The episode takes longer than the timeout; each step is faster."""
     slow = STUCK.replace("while", "if").replace("0.01", "0.05")
     (tmp_path / "slow_task.py").write_text(slow.replace("stuck", "slow").replace("Stuck", "Slow"))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -181,7 +183,7 @@ def test_finished_run_has_no_evaluation_in_progress(tmp_path: Path) -> None:
 def test_resume_from_background_to_loop_loses_no_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run begun on a GPU and resumed without one: nothing that was under way is lost."""
+    """A run is started on a GPU and resumed without one: no pending evaluation is lost."""
     config = tiny(seeds=3)
     train_in_pieces(config, tmp_path / "loop", [])
     create(config, tmp_path / "moved")
@@ -211,8 +213,10 @@ def test_stop_saves_before_it_waits_for_results(tmp_path: Path) -> None:
     checkpoint = newest_checkpoint(tmp_path / "run", ReplayBuffer(400, seed=0))
     assert checkpoint is not None
     assert (checkpoint.step, checkpoint.facts["evaluating"]) == (170, 150)
-    told = (tmp_path / "run" / "metrics.jsonl").read_bytes()[: checkpoint.facts["metrics_bytes"]]
-    assert b'"step": 150' not in told
+    recorded = (tmp_path / "run" / "metrics.jsonl").read_bytes()[
+        : checkpoint.facts["metrics_bytes"]
+    ]
+    assert b'"step": 150' not in recorded
 
 
 @pytest.mark.usefixtures("background")
@@ -230,7 +234,7 @@ def test_killed_evaluator_ends_the_run_and_resume_continues(tmp_path: Path) -> N
         training.on_step = kill
         with pytest.raises(RunStopped, match=r"^Evaluator 0 was killed by signal 9$"):
             training.loop(StopRequest())
-        assert training.step in (300, 450)  # whether it had finished what it was asked at 150
+        assert training.step in (300, 450)  # whether or not the evaluation of step 150 had finished
     with open_training(config, tmp_path / "killed", None) as training:
         assert training.restore() == []
         training.loop(StopRequest())

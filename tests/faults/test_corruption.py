@@ -1,4 +1,4 @@
-"""A damaged checkpoint is noticed, named, and the one before it used."""
+"""A damaged checkpoint is detected and named, and the previous one is used."""
 
 import random
 import shutil
@@ -30,7 +30,7 @@ def open_newest(folder: Path) -> checkpoint.Checkpoint:
 
 
 def test_checkpoint_with_flipped_bit_or_truncation_is_rejected(run: Path) -> None:
-    """In every file that only the newest checkpoint uses, then put right again."""
+    """Damage every file that only the newest checkpoint uses, then restore it."""
     newest = run / "checkpoints" / "000000200"
     targets = [
         newest / "manifest.json",
@@ -90,9 +90,9 @@ def test_segment_name_with_a_path_is_rejected() -> None:
 def test_crash_at_any_write_leaves_old_or_new_checkpoint(
     run: Path, foreign: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Die before the 1st, 2nd, 3rd … write, rename, flush or removal of a save.
+    """Crash before the 1st, 2nd, 3rd … write, rename, flush or removal of a save.
 
-    Also where folders of these names hold a file of the user.
+    Also if folders of these names contain a file of the user.
     """
 
     class Crash(BaseException):

@@ -1,4 +1,4 @@
-"""Run folders after errors: nothing is lost, and the message tells what happened."""
+"""Run folders after errors: nothing is lost, and the message explains the error."""
 
 import json
 import os
@@ -20,8 +20,8 @@ from td3.launch.start import resume, start
 from td3.run import checkpoint
 
 
-class Moody(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
-    """Ends when it likes, seeded or not, and refuses to go on after its end."""
+class Unpredictable(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
+    """Episodes have a random length in spite of the seed; a step after the end fails."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
     action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
@@ -37,12 +37,12 @@ class Moody(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
         return np.zeros(1, np.float32), 1.0, self.over, False, {}
 
 
-class Raising(Moody):
+class Raising(Unpredictable):
     def step(self, action: Any) -> Any:
         raise ZeroDivisionError("the simulator\nfell over")
 
 
-gym.register("Moody-v0", entry_point=Moody)
+gym.register("Unpredictable-v0", entry_point=Unpredictable)
 gym.register("Raising-v0", entry_point=Raising)
 
 
@@ -148,10 +148,10 @@ def test_failed_write_keeps_older_checkpoint(
 
 
 def test_environment_that_ends_at_another_step_is_reported(tmp_path: Path) -> None:
-    config = tiny(environment={"id": "Moody-v0"}, checkpoint={"every": 1000})
+    config = tiny(environment={"id": "Unpredictable-v0"}, checkpoint={"every": 1000})
     remarks = train_in_pieces(config, tmp_path / "run", [333])
     assert len(remarks) == 1
-    assert remarks[0].startswith("not exact: Moody-v0 is not deterministic")
+    assert remarks[0].startswith("not exact: Unpredictable-v0 is not deterministic")
 
 
 def test_simulator_that_raises_ends_the_run_with_one_line(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_tracker_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
 
 
 class Breaking:
-    """Something that takes a few records and then breaks."""
+    """A sink that accepts a few records and then fails."""
 
     def __init__(self, records: int) -> None:
         self.left, self.seen = records, 0
@@ -238,7 +238,7 @@ class Breaking:
 
     def step(self, step: int) -> None:
         if self.left < 0:
-            raise OSError("nobody reads this")
+            raise OSError("broken sink")
 
     def phase(self, doing: str) -> None:
         pass

@@ -65,36 +65,36 @@ def test_frozen_agent_does_not_change_the_others(
     key: str, diverging: float, why: str, update: str, tmp_path: Path
 ) -> None:
     tables: dict[str, Any] = {"loop": {"update": update}}
-    sound = trained(population(key, 2e-3, **tables), tmp_path / "sound")
-    ill = trained(population(key, diverging, **tables), tmp_path / "ill")
-    assert sound.population.frozen.tolist() == [False] * 4
-    assert ill.population.frozen.tolist() == [False, False, True, True]
+    healthy = trained(population(key, 2e-3, **tables), tmp_path / "healthy")
+    broken = trained(population(key, diverging, **tables), tmp_path / "broken")
+    assert healthy.population.frozen.tolist() == [False] * 4
+    assert broken.population.frozen.tolist() == [False, False, True, True]
     for agent in (0, 1):
-        mine, theirs = (run.agent.member(agent).tensors() for run in (sound, ill))
+        mine, theirs = (run.agent.member(agent).tensors() for run in (healthy, broken))
         assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-        assert sound.replay.rows is not None
-        assert ill.replay.rows is not None
-        assert torch.equal(sound.replay.rows[agent], ill.replay.rows[agent])
-        assert records_of(tmp_path / "sound", agent) == records_of(tmp_path / "ill", agent)
-    frozen = [event for event in lines(tmp_path / "ill", "events") if event["event"] == "frozen"]
+        assert healthy.replay.rows is not None
+        assert broken.replay.rows is not None
+        assert torch.equal(healthy.replay.rows[agent], broken.replay.rows[agent])
+        assert records_of(tmp_path / "healthy", agent) == records_of(tmp_path / "broken", agent)
+    frozen = [event for event in lines(tmp_path / "broken", "events") if event["event"] == "frozen"]
     assert sorted((event["agent"], event["seed"]) for event in frozen) == [(2, 0), (3, 1)]
     assert all(event["settings"] == {key: diverging} for event in frozen)
-    if update == "step":  # after an episode's updates, others may see it first
+    if update == "step":  # after an episode's updates, another check may report it first
         assert {event["message"] for event in frozen} == {why}
 
 
 def test_frozen_agent_does_not_change_the_others_with_images(tmp_path: Path) -> None:
-    sound = trained(population(RATE, 2e-3, **PICTURES), tmp_path / "sound")
-    ill = trained(population(RATE, 1e30, **PICTURES), tmp_path / "ill")
-    assert ill.population.frozen.tolist() == [False, False, True, True]
-    assert isinstance(ill.replay, FrameReplay)
-    assert isinstance(sound.replay, FrameReplay)
-    assert not ill.replay.images[2:].any()
+    healthy = trained(population(RATE, 2e-3, **PICTURES), tmp_path / "healthy")
+    broken = trained(population(RATE, 1e30, **PICTURES), tmp_path / "broken")
+    assert broken.population.frozen.tolist() == [False, False, True, True]
+    assert isinstance(broken.replay, FrameReplay)
+    assert isinstance(healthy.replay, FrameReplay)
+    assert not broken.replay.images[2:].any()
     for agent in (0, 1):
-        mine, theirs = (run.agent.member(agent).tensors() for run in (sound, ill))
+        mine, theirs = (run.agent.member(agent).tensors() for run in (healthy, broken))
         assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-        assert torch.equal(sound.replay.images[agent], ill.replay.images[agent])
-        assert records_of(tmp_path / "sound", agent) == records_of(tmp_path / "ill", agent)
+        assert torch.equal(healthy.replay.images[agent], broken.replay.images[agent])
+        assert records_of(tmp_path / "healthy", agent) == records_of(tmp_path / "broken", agent)
 
 
 def test_frozen_agent_has_only_finite_numbers(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_resume_keeps_agent_frozen_and_others_exact(
 def test_gpu_learner_freezes_the_same_agent(
     key: str, diverging: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With graphs that are only called again. The next actions were chosen before it froze."""
+    """Graphs are simulated by calls. The next actions were chosen before the agent froze."""
     config = population(key, diverging, agent={"actor_learning_rate": 0.1})
     plain = trained(dataclasses.replace(config, execution="eager"), tmp_path / "plain")
     simulate_device(monkeypatch)
@@ -178,7 +178,7 @@ def test_resume_with_another_grid_is_refused(now: str, message: str, tmp_path: P
 
 
 def test_resume_ignores_plain_value_of_a_grid_setting(tmp_path: Path) -> None:
-    """The members have values of their own, so nothing changes."""
+    """The grid sets the value of every member, so nothing changes."""
     train_in_pieces(population(RATE, 2e-3, loop={"steps": 200}), tmp_path / "run", [])
     settings = tmp_path / "run" / "config.toml"
     text = settings.read_text()
@@ -207,13 +207,13 @@ def test_resume_with_fewer_agents_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["one of two", "the only one"])
 def test_agent_without_finite_actions_is_frozen_by_evaluation(kind: str, tmp_path: Path) -> None:
-    """Weights that are finite may still add up to what is not."""
+    """Finite weights may still give infinite sums."""
     config = tiny(seeds=2 if kind == "one of two" else 1)
     with open_training(config, create(config, tmp_path / "run"), None) as training:
         while training.step < 120:
             training.advance()
         with torch.no_grad():
-            training.agent.actor.flat[-1].sign_().mul_(1e38)  # infinity less infinity
+            training.agent.actor.flat[-1].sign_().mul_(1e38)  # infinity minus infinity
         if kind == "the only one":
             with pytest.raises(RunStopped, match="Seed 0 diverged: its policy gives actions"):
                 training.evaluate()

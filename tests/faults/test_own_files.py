@@ -233,7 +233,7 @@ def test_each_way_to_write_refuses_a_link(tmp_path: Path) -> None:
     target.write_text("mine")
     link.symlink_to(target)
     (tmp_path / "new").write_text("new")
-    ways = [
+    writers = [
         lambda: files.write_durably(link, [b"x"]),
         lambda: files.replace_file(link, b"x"),
         lambda: files.rename(tmp_path / "new", link),
@@ -241,7 +241,7 @@ def test_each_way_to_write_refuses_a_link(tmp_path: Path) -> None:
         lambda: files.make_folder(link),
         lambda: allocate_on_disk(link, (10, 10)),
     ]
-    for write in ways:
+    for write in writers:
         with pytest.raises(UserError, match="link is a symbolic link"):
             write()
     files.remove(link)

@@ -92,12 +92,12 @@ def test_run_in_pieces_on_gpu_equals_run_in_one(
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
-    _, said = process.communicate()
-    return process.returncode, said
+    _, output = process.communicate()
+    return process.returncode, output
 
 
 def test_resume_after_kill_before_first_checkpoint_starts_again(tmp_path: Path) -> None:
-    """Three environments step over a multiple: the record before the checkpoint says 102."""
+    """Three environments step over a multiple: the record before the checkpoint has step 102."""
     config = tiny(environment={"count": 3}, evaluation={"every": 100})
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert train_in_pieces(config, whole, []) == []
@@ -120,9 +120,9 @@ def test_resume_after_kill_before_finish_event_writes_it(tmp_path: Path) -> None
     assert ended(resume(folder)) == (0, b"")
     assert read_run(folder).status == "finished"
     assert (folder / "metrics.jsonl").read_bytes() == metrics
-    code, said = ended(resume(folder))
+    code, output = ended(resume(folder))
     assert code == 2
-    assert b"is finished" in said
+    assert b"is finished" in output
 
 
 def test_run_with_another_seed_differs(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_run_with_the_same_seed_is_identical(tmp_path: Path) -> None:
 
 
 def test_resume_with_more_steps_equals_longer_run(tmp_path: Path) -> None:
-    """300 steps, then on to 600, is a run of 600: but for the evaluation at the first end."""
+    """300 steps continued to 600 equal a run of 600, except for the evaluation at step 300."""
     train_in_pieces(tiny(), tmp_path / "long", [])
     train_in_pieces(tiny(loop={"steps": 300}), tmp_path / "short", [])
     subprocess.run(
@@ -154,7 +154,7 @@ def test_resume_with_more_steps_equals_longer_run(tmp_path: Path) -> None:
 def test_resume_after_random_kills_equals_run_in_one(
     task: str, agents: int, steps: int, kills: int, tmp_path: Path
 ) -> None:
-    """Checkpoints every 20 steps: many of the kills fall into the writing of one."""
+    """Checkpoints every 20 steps: many kills happen while one is written."""
     config = tiny(
         environment={"id": task}, loop={"steps": steps}, checkpoint={"every": 20}, seeds=agents
     )
@@ -266,7 +266,7 @@ def wait_for_event(folder: Path, event: str, process: subprocess.Popen[bytes]) -
 def test_gpu_learner_in_pieces_gives_the_same_numbers(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With graphs that are only called again, so that all but the device is shown."""
+    """Graphs are simulated by calls, so this covers everything except the device."""
     config = tiny(**VARIANTS[variant])
     train_in_pieces(dataclasses.replace(config, execution="eager"), tmp_path / "plain", [])
     simulate_device(monkeypatch)
@@ -292,18 +292,18 @@ def test_images_on_disk_give_the_same_numbers(
     train_in_pieces(config, filed, [120])
     assert not (filed / "replay.images").exists()
     assert different(held, filed) == []
-    said = Heard()
-    with open_training(config, filed, said) as training:
+    display = RecordingDisplay()
+    with open_training(config, filed, display) as training:
         assert training.replay.file == filed / "replay.images"  # type: ignore[attr-defined]
-    assert any("on disk" in message for message in said.messages)
+    assert any("on disk" in message for message in display.messages)
     monkeypatch.undo()
     (filed / "replay.images").write_bytes(b"left by a run that was killed")
-    with open_training(config, filed, said):
+    with open_training(config, filed, display):
         assert not (filed / "replay.images").exists()
 
 
-class Heard:
-    """A display that remembers."""
+class RecordingDisplay:
+    """A display that records its messages."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []

@@ -1,4 +1,4 @@
-"""What stored policies and agents do, and what their numbers depend on.
+"""The results of stored policies and agents, and what they depend on.
 
 `make_samples.py` stores these facts; `test_samples.py` computes them again with today's code.
 """

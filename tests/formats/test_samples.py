@@ -41,7 +41,7 @@ def one_thread() -> Iterator[None]:
 
 
 def is_exact(commit: str) -> bool:
-    """Whether this machine and its packages compute as those which made the samples."""
+    """Whether machine and packages are those that made the samples."""
     return bool(sample_facts.surroundings() == FACTS[commit]["surroundings"])
 
 
@@ -64,7 +64,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 
 
 def read_card(policy: Path) -> dict[str, Any]:
-    """What a policy file says of itself, without what depends on who wrote it."""
+    """The card of a policy file, without the entries that depend on its writer."""
     with safe_open(policy, framework="np") as file:
         card = json.loads(file.metadata()["card"])
     return {key: value for key, value in card.items() if key not in OF_THE_WRITER}
@@ -147,9 +147,9 @@ def test_evaluate_command_reads_old_run(commit: str) -> None:
 )
 def test_plot_and_report_read_old_runs(command: str, written: list[str], tmp_path: Path) -> None:
     runs = [copy_run(sample, tmp_path / sample.replace("/", "-")) for sample in RUNS]
-    told = json.loads(run_command(command, *runs, "--out", tmp_path / "out", "--json"))
+    printed = json.loads(run_command(command, *runs, "--out", tmp_path / "out", "--json"))
     assert all((tmp_path / name).stat().st_size > 0 for name in written)
-    found = {row["folder"]: (row["status"], row["steps"], row["frozen"]) for row in told["runs"]}
+    found = {row["folder"]: (row["status"], row["steps"], row["frozen"]) for row in printed["runs"]}
     for run in runs:
         records, events = read_lines(run / "metrics.jsonl"), read_lines(run / "events.jsonl")
         frozen = {str(e["agent"]): e["step"] for e in events if e["event"] == "frozen"}

@@ -61,9 +61,9 @@ def test_the_course_recipe_learns_pendulum(tmp_path: Path) -> None:
 
 
 def test_a_picture_and_a_number_are_seen_together(tmp_path: Path) -> None:
-    """Go where the bar in the picture is, from where the number says one is.
+    """Move from the position that the number gives to the bar in the picture.
 
-    Who sees only one of the two earns about -5; the best possible is -0.37 on average.
+    An agent that sees only one of the two earns about -5; the best mean is -0.37.
     """
     folder = td3.train(
         {"id": "support.find:Find-v0", "frame_stack": 2},

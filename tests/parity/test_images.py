@@ -65,7 +65,7 @@ def trained(make: Callable[..., Learner], agents: int, device: str, numbers: str
 
 
 def distance(found: TD3, agents: int) -> float:
-    """How far off, as a share of the way that the networks and their targets went."""
+    """Distance to the reference, relative to how far its networks and targets moved."""
     after = trained(Learner, agents, "cpu", "double").tensors()
     seeds = list(range(agents))
     layout = stack_layout(observation_layout(SPACE, "none"), 2)
@@ -80,10 +80,10 @@ def distance(found: TD3, agents: int) -> float:
         dtype=torch.float64,  # type: ignore[arg-type]
     ).tensors()
     names = [name for name in after if "layer" in name and "optimizer" not in name]
-    way = sum(float((after[n] - before[n]).square().sum()) for n in names)
+    moved = sum(float((after[n] - before[n]).square().sum()) for n in names)
     mine = found.tensors()
-    off = sum(float((after[n] - mine[n].cpu().double()).square().sum()) for n in names)
-    return float(np.sqrt(off / way))
+    error = sum(float((after[n] - mine[n].cpu().double()).square().sum()) for n in names)
+    return float(np.sqrt(error / moved))
 
 
 def test_single_precision_on_a_cpu() -> None:
@@ -94,15 +94,15 @@ def test_single_precision_on_a_cpu() -> None:
 @GPU
 @pytest.mark.parametrize("agents", [1, 3])
 @pytest.mark.parametrize("numbers", ["double", "single", "bf16"])
-@pytest.mark.parametrize("way", LEARNERS)
+@pytest.mark.parametrize("mode", LEARNERS)
 def test_on_a_gpu(
-    way: str, numbers: str, agents: int, record_property: Callable[[str, object], None]
+    mode: str, numbers: str, agents: int, record_property: Callable[[str, object], None]
 ) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    off = distance(trained(LEARNERS[way], agents, "cuda", numbers), agents)
-    record_property("distance", off)
-    # Fused kernels multiply single precision in tf32, whatever cuBLAS does.
-    assert off <= TOLERANCE["tf32" if (way, numbers) == ("fused", "single") else numbers]
+    error = distance(trained(LEARNERS[mode], agents, "cuda", numbers), agents)
+    record_property("distance", error)
+    # Fused kernels always multiply single precision in tf32.
+    assert error <= TOLERANCE["tf32" if (mode, numbers) == ("fused", "single") else numbers]
 
 
 @pytest.mark.gpu
@@ -114,7 +114,7 @@ def test_captured_is_what_is_captured(numbers: str, agents: int) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.deterministic = True
     plain, captured = (
-        trained(LEARNERS[way], agents, "cuda", numbers).tensors() for way in ("eager", "captured")
+        trained(LEARNERS[mode], agents, "cuda", numbers).tensors() for mode in ("eager", "captured")
     )
     different = [name for name in plain if not torch.equal(plain[name], captured[name])]
     assert different == []

@@ -98,9 +98,9 @@ def distance(agent: TD3, seeds: tuple[int, ...]) -> float:
     found = agent.tensors()
     names = [name for name in after if "layer" in name and "optimizer" not in name]
     moved = sum(float((after[n] - before[n]).double().square().sum()) for n in names)
-    off = sum(float((after[n] - found[n].cpu()).double().square().sum()) for n in names)
+    error = sum(float((after[n] - found[n].cpu()).double().square().sum()) for n in names)
     assert moved > 0
-    return float(np.sqrt(off / moved))
+    return float(np.sqrt(error / moved))
 
 
 @pytest.mark.parametrize("seeds", [(4,), (4, 5, 6), tuple(range(4, 13))], ids=len)
@@ -111,10 +111,10 @@ def test_learn_in_every_mode_matches_double_precision(
     device, dtype, tolerance, make = MODES[mode]
     torch.backends.cuda.matmul.allow_tf32 = tolerance == "tf32"
     learner = train_learner(seeds, device, dtype, make)
-    off = distance(learner.agent, seeds)
-    record_property("distance", off)
-    print(f"{mode}, {len(seeds)} agents: {off:.1e}")
-    assert off <= TOLERANCE[tolerance]
+    error = distance(learner.agent, seeds)
+    record_property("distance", error)
+    print(f"{mode}, {len(seeds)} agents: {error:.1e}")
+    assert error <= TOLERANCE[tolerance]
     assert learner.agent.updates.tolist() == [UPDATES] * len(seeds)
     assert learner.interval.counts.tolist() == [[UPDATES, UPDATES, UPDATES / 2]] * len(seeds)
     assert torch.isfinite(learner.interval.sums).all()

@@ -1,4 +1,4 @@
-"""Agent k of a population is what it would be alone."""
+"""Agent k of a population equals the same agent trained alone."""
 
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def test_a_member_of_a_grid_is_the_run_with_its_settings(
     alone = trained(own, tmp_path / "alone")
     assert alone.agent.updates[0] == together.agent.updates[3] >= 70
     assert_same(alone, together, 3)
-    # Exactly the same draws, whatever rounding does to what is made of them.
+    # The draws are exactly the same; only results computed from them are rounded.
     streams = {
         name.partition(".")[0]: stream
         for name, stream in used_streams(together).items()
@@ -84,7 +84,7 @@ def test_a_member_of_a_grid_is_the_run_with_its_settings(
     }
     for name, stream in used_streams(alone).items():
         assert stream_state(stream) == stream_state(streams[name.partition(".")[0]])
-    # And its own value, not the other one's.
+    # The agent uses its own value.
     lone, critics = alone.agent.critic.flat.detach(), together.agent.critic.flat.detach()
     assert (lone[0] - critics[3]).abs().max() < 0.2 * (lone[0] - critics[1]).abs().max()
 

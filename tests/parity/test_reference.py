@@ -1,4 +1,4 @@
-"""The NumPy oracle is itself checked here, against arithmetic that needs no trust in it."""
+"""The NumPy oracle is itself checked here, against independent arithmetic."""
 
 from __future__ import annotations
 

@@ -94,10 +94,10 @@ def test_policy_file_contains_statistics_and_reward_scale(saved: tuple[td3.TD3, 
     assert not np.allclose(plain, policy.act(np.zeros(3, np.float32)))
 
 
-@pytest.mark.parametrize("way", ["run", "policy", "policy/agent-0.safetensors"])
-def test_load_policy_accepts_run_folder_or_file(saved: tuple[td3.TD3, Path], way: str) -> None:
+@pytest.mark.parametrize("source", ["run", "policy", "policy/agent-0.safetensors"])
+def test_load_policy_accepts_run_folder_or_file(saved: tuple[td3.TD3, Path], source: str) -> None:
     _, run = saved
-    path = run if way == "run" else run / way
+    path = run if source == "run" else run / source
     assert td3.load_policy(path).environment.id == "Pendulum-v1"
 
 
@@ -153,7 +153,7 @@ def test_damaged_policy_is_refused(saved: tuple[td3.TD3, Path]) -> None:
 
 
 def test_changed_card_is_refused(saved: tuple[td3.TD3, Path]) -> None:
-    """Other bounds would be other actions."""
+    """Other bounds would give other actions."""
     _, run = saved
     path = run / "policy/agent-0.safetensors"
     whole, card = path.read_bytes(), td3.load_policy(run).card
@@ -163,7 +163,7 @@ def test_changed_card_is_refused(saved: tuple[td3.TD3, Path]) -> None:
         data[position] ^= 1 << position % 7
         path.write_bytes(data)
         try:
-            assert td3.load_policy(run).card == card  # a space less, or the like
+            assert td3.load_policy(run).card == card  # for example one space less
         except UserError:
             refused += 1
     assert refused > 1000
@@ -174,7 +174,7 @@ def test_policy_of_format_one_without_card_checksum_is_read(saved: tuple[td3.TD3
     path = run / "policy/agent-0.safetensors"
     card = td3.load_policy(run).card | {"format": 1}
     save_file(load_file(path), path, metadata={"card": json.dumps(card)})
-    with pytest.raises(UserError, match="damaged"):  # it has one, of something else
+    with pytest.raises(UserError, match="damaged"):  # the tensor exists, with another meaning
         td3.load_policy(run)
     del card["card_sha256"]
     save_file(load_file(path), path, metadata={"card": json.dumps(card)})
@@ -192,7 +192,7 @@ def test_broken_card_is_refused_in_one_sentence(saved: tuple[td3.TD3, Path], car
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"environment": {"id": "Pendulum-v1", "gravity": 3}}, "unexpected keyword argument"),
         ({"environment": None}, "does not fit its card"),
@@ -201,7 +201,7 @@ def test_broken_card_is_refused_in_one_sentence(saved: tuple[td3.TD3, Path], car
     ],
 )
 def test_card_that_does_not_fit_is_refused(
-    saved: tuple[td3.TD3, Path], change: dict[str, Any], said: str
+    saved: tuple[td3.TD3, Path], change: dict[str, Any], message: str
 ) -> None:
     _, run = saved
     policy = td3.load_policy(run)
@@ -209,7 +209,7 @@ def test_card_that_does_not_fit_is_refused(
     save_policy(policy.tensors, policy.card | change, path)
     with pytest.raises(UserError) as caught:
         td3.load_policy(run)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -218,7 +218,7 @@ def test_card_that_does_not_fit_is_refused(
 def test_tensors_that_do_not_fit_are_refused(
     saved: tuple[td3.TD3, Path], shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
-    """A single number would fill a whole layer."""
+    """A single number would be broadcast to a whole layer."""
     if (shape, dtype) == ((1, 1, 8), torch.float32):
         return  # as it should be
     _, run = saved
@@ -248,11 +248,11 @@ def test_check_fits_changed_task_is_refused(saved: tuple[td3.TD3, Path]) -> None
     policy.check_fits(Environment(policy.environment).task)
     seen, actions = gym.spaces.Box(-1, 1, (3,)), gym.spaces.Box(-2, 2, (1,))
     wider, faster = gym.spaces.Box(-1, 1, (4,)), gym.spaces.Box(-3, 2, (1,))
-    for changed, said in (
+    for changed, message in (
         ((wider, actions), "Pendulum-v1 now observes 4 numbers, but agent-0 was trained on 3 num"),
         ((seen, faster), r"actions of Pendulum-v1 are no longer .*: low \[-3.0\], not \[-2.0\]"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             policy.check_fits(Task.of("Pendulum-v1", *changed))
 
 

@@ -1,6 +1,6 @@
 """Small worlds whose values can be computed by hand, learnt from collected experience.
 
-Each probe adds one thing to the one before, so that the first that fails says what is broken:
+Each probe adds one thing to the one before, so that the first failure shows what is broken:
 the value of a constant, the use of the observation, discounting, the action, time limits.
 """
 
@@ -60,7 +60,7 @@ class RewardIsTheObservation(Probe):
 
 
 class RewardAtTheSecondStep(Probe):
-    """The observation is the time; a step without reward leads to one with."""
+    """The observation is the time; a step without reward is followed by one with reward."""
 
     length = 2
 
@@ -186,8 +186,8 @@ def test_a_time_limit_does_not_stop_bootstrapping() -> None:
 
 
 def test_termination_stops_bootstrapping() -> None:
-    # Two steps in three go on, and nothing tells them from the third: q = 1 + 2/3 · discount · q.
-    # Which actions were tried at the third is chance, so only their mean is known.
+    # Two of three steps continue; the observation does not show which: q = 1 + 2/3 · discount · q.
+    # Which actions were tried in the third step is random, so only their mean is known.
     mean = values(learn(TerminatedUnseen), 0.0).mean()
     assert mean == pytest.approx(1 / (1 - DISCOUNT * 2 / 3), abs=2 * TOLERANCE)
 

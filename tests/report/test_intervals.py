@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from td3.report.intervals import (
-    Moments,
     mean_interval,
     next_mean_interval,
     standard_errors,
@@ -60,5 +59,3 @@ def test_reference_has_the_interval_of_the_same_seeds() -> None:
     _, high = mean_interval(values)
     np.testing.assert_allclose(published.mean + published.error, high)
     np.testing.assert_allclose(published.deviation, values.std(axis=0, ddof=1))
-    assert published.best.moments == pytest.approx(Moments.of(values[:, 1]))
-    assert published.moments == pytest.approx((values.mean(), published.std.mean(), 3))

@@ -452,10 +452,12 @@ def test_plot_level_names_its_steps(tmp_path: Path) -> None:
 
 def test_curves_exact_backends_share_a_curve(tmp_path: Path) -> None:
     found = []
-    for name, seed, way in (("a", 1, "auto"), ("b", 9, "workers"), ("c", 7, "envpool")):
+    for name, seed, backend in (("a", 1, "auto"), ("b", 9, "workers"), ("c", 7, "envpool")):
         records = [{**record, "seed": seed} for record in curve_of([1.0, 2.0])]
         path = make_run(tmp_path / name, records) / "config.toml"
-        text = path.read_text().replace("[agent]", f'vectorization = "{way}"\nworkers = 1\n[agent]')
+        text = path.read_text().replace(
+            "[agent]", f'vectorization = "{backend}"\nworkers = 1\n[agent]'
+        )
         path.write_text(text.replace("workers = 1", f"workers = {seed}"))
         found.append(read_run(path.parent))
     (curve,) = curves(found[:2])

@@ -76,8 +76,8 @@ def test_check_memory_networks_and_batches_too_large_are_refused(
     small = dataclasses.replace(config(device), seeds=1)
     assert memory.check_memory(small, CHEETAH) == device
     large = dataclasses.replace(small, agent=dataclasses.replace(small.agent, **sizes))
-    said = rf"Networks and batches need .* GB of {whose}memory are free; use smaller"
-    with pytest.raises(UserError, match=said):
+    message = rf"Networks and batches need .* GB of {whose}memory are free; use smaller"
+    with pytest.raises(UserError, match=message):
         memory.check_memory(large, CHEETAH)
 
 

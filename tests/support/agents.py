@@ -1,4 +1,4 @@
-"""Small agents, rings and batches for the tests of the update."""
+"""Small agents, replay buffers and batches for the tests of the update."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ def make_agent(seed: int | Iterable[int] = 0, **changes: object) -> TD3:
 
 
 def make_buffer(seeds: list[int], count: int = 200) -> ReplayBuffer:
-    """Ring k depends on seed k alone."""
+    """The data of agent k depend only on seed k."""
     buffer = ReplayBuffer(1000, seed=seeds)
     for agent, seed in enumerate(seeds):
         rows = np.random.default_rng(seed).standard_normal((count, row_width(STATE, ACTION)))

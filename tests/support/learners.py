@@ -48,18 +48,20 @@ def parts(
     return agent, ring, Interval(len(seeds), CPU), population
 
 
-def taken(owners: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32]) -> Transitions:
+def as_transitions(
+    owners: Sequence[int] | NDArray[np.int64], rows: NDArray[np.float32]
+) -> Transitions:
     """Rows as transitions, each from another environment."""
     begins = np.zeros(len(rows), dtype=np.bool_)
     return Transitions(np.asarray(owners), np.arange(len(rows)), rows, begins)
 
 
-def live(
+def act_and_learn(
     learners: tuple[Learner, Learner],
     steps: int,
     per_agent: int,
     seed: int = 0,
-    off: float = 0.0,
+    tolerance: float = 0.0,
 ) -> None:
     """Act, learn and store until the ring buffer wraps and blocks of random numbers end."""
     agents = learners[0].agent.agents
@@ -78,18 +80,18 @@ def live(
             actions.append(learner.act(states))
             if updates:
                 learner.learn(updates)
-            learner.store(taken(owners, rows))
-        assert np.abs(actions[0] - actions[1]).max() <= off
+            learner.store(as_transitions(owners, rows))
+        assert np.abs(actions[0] - actions[1]).max() <= tolerance
 
 
-def assert_same(plain: Learner, other: Learner, off: float = 0.0) -> None:
+def assert_same(plain: Learner, other: Learner, tolerance: float = 0.0) -> None:
     mine, theirs = plain.agent.tensors(), other.agent.tensors()
     for name in mine:
-        assert (mine[name] - theirs[name]).abs().max() <= off, name
+        assert (mine[name] - theirs[name]).abs().max() <= tolerance, name
     assert plain.replay.rows is not None
     assert other.replay.rows is not None
     assert torch.equal(plain.replay.rows, other.replay.rows)
-    assert (plain.interval.sums - other.interval.sums).abs().max() <= 100 * off
+    assert (plain.interval.sums - other.interval.sums).abs().max() <= 100 * tolerance
     assert (plain.interval.counts == other.interval.counts).all()
     for name, streams in plain.streams().items():
         pairs = zip(streams, other.streams()[name], strict=True)

@@ -12,7 +12,7 @@ from td3.execution.gpu import image_learner, learner, random_upload, transfers
 
 
 class Stream:
-    """Runs its work immediately or, if `late`, only when somebody waits for it."""
+    """Runs its work immediately or, if `late`, only when something waits for it."""
 
     def __init__(self, late: bool) -> None:
         self.late = late

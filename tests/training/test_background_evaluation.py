@@ -1,4 +1,4 @@
-"""Evaluations in other processes: the numbers of this one, and no process that is lost or left."""
+"""Evaluations in other processes: the same numbers, and no leftover process."""
 
 import gc
 import os
@@ -131,7 +131,7 @@ def task_of(config: Config) -> Any:
 
 
 def test_restored_evaluation_starts_again_in_loop_or_background() -> None:
-    """From the policies as they were, though the agents have learnt since."""
+    """The saved policies are evaluated, although the agents have learned since."""
     config = config_of(seeds=12, evaluation={"episodes": 1})
     agent = agents(config)
     found = []
@@ -146,9 +146,9 @@ def test_restored_evaluation_starts_again_in_loop_or_background() -> None:
             assert other.step == 5
             assert other.tensors().keys() == saved.keys()
             found.append(other.results())
-    told = [[(r.step, r.agent, r.found.returns.tolist()) for r in results] for results in found]
-    assert told[0] == told[1] == told[2]
-    assert [agent for _, agent, _ in told[0]] == list(range(12))
+    recorded = [[(r.step, r.agent, r.found.returns.tolist()) for r in results] for results in found]
+    assert recorded[0] == recorded[1] == recorded[2]
+    assert [agent for _, agent, _ in recorded[0]] == list(range(12))
 
 
 def test_background_evaluation_of_more_agents_than_processes_works() -> None:
@@ -187,13 +187,13 @@ def test_error_in_an_episode_is_reported(trouble: str) -> None:
         evaluations.begin(0, [0, 1])
         with pytest.raises(RunStopped) as caught:
             evaluations.results()
-    said = str(caught.value)
+    message = str(caught.value)
     if trouble == "exit":
-        assert said in [f"Evaluator {number} ended with exit code 3" for number in (0, 1)]
+        assert message in [f"Evaluator {number} ended with exit code 3" for number in (0, 1)]
     else:
         with pytest.raises(RunStopped) as here:
             play_policy(evaluations.card, policy_tensors(agent)[0], [1, 2], max_steps=100)
-        assert said == str(here.value)
+        assert message == str(here.value)
         assert "Traceback" in str(caught.value.__cause__)
 
 

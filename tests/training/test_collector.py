@@ -31,9 +31,9 @@ made: list[int] = []
 
 
 class Scripted(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
-    """Observes (its seed's mark, episodes begun, steps in this one, the last action it took).
+    """Observes (its seed's mark, started episodes, steps in this one, last action).
 
-    The seed decides with which episode of the script it begins. The count of episodes goes on
+    The seed decides with which episode of the script it begins. The count of episodes continues
     over `reset(seed=…)`: a used object resets differently from a fresh one.
     """
 
@@ -54,7 +54,7 @@ class Scripted(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
         return np.array(numbers, dtype=np.float32)
 
     def is_bad(self, name: str) -> bool:
-        """Whether this step, not the reset that follows it, is to give NaN."""
+        """Whether this step, not the reset after it, returns NaN."""
         due = (self.bad, self.bad_mark, self.bad_at) == (name, self.mark, self.steps)
         return due and self.time > 0
 
@@ -91,7 +91,7 @@ def reward_of(episode: int, time: int, action: float) -> float:
 
 
 class Buffered(Scripted):
-    """Gives the same array each time, as simulators that save memory do."""
+    """Returns the same array each time, like simulators that save memory."""
 
     def observation(self) -> NDArray[np.float32]:
         self.array = getattr(self, "array", np.zeros(4, dtype=np.float32))
@@ -100,7 +100,7 @@ class Buffered(Scripted):
 
 
 class Unrepeatable(Scripted):
-    """Every object ever made is unlike the one before."""
+    """Every object differs from the previous one."""
 
     objects = 0
 
@@ -139,7 +139,7 @@ def make(mode: AutoresetMode | None, count: int, agents: int, **kwargs: Any) -> 
 
 @dataclass
 class Oracle:
-    """What one environment ought to have brought, worked out without any environment."""
+    """The transitions expected from one environment, computed without it."""
 
     mark: int
     episode: int = 1
@@ -160,7 +160,7 @@ class Oracle:
         mode: AutoresetMode | None,
         reward_scale: float = 1.0,
     ) -> None:
-        if self.resetting:  # the action is ignored and nothing is experienced
+        if self.resetting:  # the action is ignored and there is no transition
             self.resetting = False
             self.begin()
             return
@@ -200,7 +200,7 @@ def test_replay_buffer_contains_what_happened(
     expected: list[list[list[float]]] = [[] for _ in range(agents)]
     rng = np.random.default_rng(0)
     for time in range(1, 60):
-        # Eighths, so that nothing is rounded on the way into float32.
+        # Multiples of 1/8, which float32 holds exactly.
         actions = (rng.integers(-8, 9, (count * agents, 1)) / 8).astype(np.float32)
         transitions, ended = collector.step(actions, time * count)
         assert transitions is not None
@@ -266,7 +266,7 @@ def test_gymnasium_vector_gives_the_same_transitions() -> None:
             rows.extend(transitions.rows)
     for mark in {row[0] for row in stored[0]}:
         mine, other = ([row for row in rows if row[0] == mark] for rows in stored)
-        assert len(mine) > len(other) > 20  # a reset takes the vector a step of its own
+        assert len(mine) > len(other) > 20  # the vector needs a step for a reset
         np.testing.assert_array_equal(mine[: len(other)], other)
     ours.close()
     theirs.close()
@@ -278,7 +278,7 @@ def test_gymnasium_vector_gives_the_same_transitions() -> None:
 def test_nan_stops_the_run_with_task_environment_step_and_field(
     mode: AutoresetMode | None, bad_at: int, name: str
 ) -> None:
-    """The second environment's step number `bad_at`, be it an episode's last or not, is bad."""
+    """Step `bad_at` of the second environment is bad, at the end of an episode or not."""
     mark = [int(stream.integers(2**31)) % MARKS for stream in streams(2, 1)][1]
     oracle, due = Oracle(mark), 0
     while len(oracle.rows) < bad_at:
@@ -327,7 +327,7 @@ def test_exploration_noise_is_gaussian_and_clipped() -> None:
     assert (top == 1.0).mean() == pytest.approx(0.5, abs=0.05)
     assert bottom.min() == -1.0
     assert len(np.unique(middle)) > 3900
-    assert len(np.unique(collector.add_noise(0 * chosen))) == 3  # each with noise of its own
+    assert len(np.unique(collector.add_noise(0 * chosen))) == 3  # each has its own noise
 
 
 def test_noise_drawn_ahead_equals_noise_drawn_per_step() -> None:
@@ -390,22 +390,22 @@ def test_collector_restore_names_environments_that_differ(kind: str) -> None:
     original, other = collector(), collector()
     actions = np.full((3, 1), 0.5, dtype=np.float32)
     inside: list[str] = []
-    while not 0 < len(inside) < 3:  # the others have just begun an episode, where all are alike
+    while not 0 < len(inside) < 3:  # the others have just begun an episode, where all are equal
         original.step(actions, time=1)
         states = original.environments.states
         inside = [str(index) for index in range(3) if states[index, 2] > 1]
-    said = other.restore({key: array.copy() for key, array in original.snapshot().items()})
+    message = other.restore({key: array.copy() for key, array in original.snapshot().items()})
     if kind == "Scripted":
-        assert said == ""
+        assert message == ""
         np.testing.assert_array_equal(other.environments.states, states)
         np.testing.assert_array_equal(other.returns, original.returns)
         np.testing.assert_array_equal(other.lengths, original.lengths)
     else:
-        assert f"{kind}-v0 is not deterministic: environment {', '.join(inside)} reached" in said
+        assert f"{kind}-v0 is not deterministic: environment {', '.join(inside)} reached" in message
 
 
 def remade_at(script: str, remake_every: int, steps: int) -> list[int]:
-    """When a slot takes a new object, besides the first."""
+    """The steps at which a slot makes a new object, without the first."""
     config = EnvironmentConfig(TASK, kwargs={"script": script})
     one = ReplayableEnvironment(config, Streams.from_seed(0).env, remake_every)
     times = []

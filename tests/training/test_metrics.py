@@ -39,11 +39,11 @@ def test_interval_saturation_does_not_depend_on_folding() -> None:
     low, high = np.zeros((2, 2)), np.array([[1.0, 0.0], [1.0, -1.0]])
     for actions in (low, high):
         interval.add_actions(actions)
-    looked = {name: tensor.clone() for name, tensor in interval.tensors().items()}
-    assert looked["actions"].tolist() == [[1, 4], [2, 4]]
+    before = {name: tensor.clone() for name, tensor in interval.tensors().items()}
+    assert before["actions"].tolist() == [[1, 4], [2, 4]]
     interval.member(1).tensors()
     other = Interval(2, torch.device("cpu"))
-    other.restore(looked)
+    other.restore(before)
     for one in (interval, other):
         one.add_actions(high)
         assert [record["saturated"] for record in one.records(3, [0, 1], [0, 0])] == [2 / 6, 4 / 6]

@@ -17,7 +17,23 @@ if TYPE_CHECKING:
     from td3.algorithm.replay import Batch
 
 
-class Replay(ABC):
+class PerAgent:
+    """Data of several agents, of which each can be used alone."""
+
+    agents: int
+    per_agent: ClassVar[tuple[str, ...]]
+    """Attributes with one entry per agent."""
+
+    def member(self, agent: int) -> Self:
+        """One agent's part, on the same memory."""
+        one = copy.copy(self)
+        one.agents = 1
+        for name in self.per_agent:
+            setattr(one, name, getattr(self, name)[agent : agent + 1])
+        return one
+
+
+class Replay(PerAgent, ABC):
     """Stored transitions of one or more agents; each agent samples only its own.
 
     `ReplayBuffer` stores whole transitions. `FrameReplay` stores each observation once.
@@ -26,7 +42,6 @@ class Replay(ABC):
     stores_frames: ClassVar[bool] = False
     """Whether single observations are stored instead of whole transitions."""
     per_agent: ClassVar[tuple[str, ...]] = ("streams", "added", "rows")
-    """Attributes with one entry per agent."""
     index_tables: ClassVar[tuple[str, ...]] = ()
     """Tables that hold positions instead of experience."""
 
@@ -90,7 +105,7 @@ class Replay(ABC):
     ) -> "Batch":
         """The chosen transitions, as tensors on `device` (default: the buffer's device)."""
 
-    def set_priorities(self, chosen: Any, priorities: Tensor | None) -> None:  # noqa: B027
+    def set_priorities(self, chosen: Any, priorities: Tensor | None) -> None:
         """Take the priorities of transitions that `draw` chose; a uniform buffer needs none."""
 
     def sample(self, batch_size: int) -> tuple[NDArray[np.floating], ...]:
@@ -110,11 +125,7 @@ class Replay(ABC):
         """One agent's transitions as a buffer that shares memory and stream with this one."""
         if self.rows is None:
             raise ValueError("a buffer has no members before its first transition")
-        one = copy.copy(self)
-        one.agents = 1
-        for name in self.per_agent:
-            setattr(one, name, getattr(self, name)[agent : agent + 1])
-        return one
+        return super().member(agent)
 
     def reading_copy(self) -> Self:
         """A buffer with the same transitions, on the same memory, and with its own streams."""
@@ -133,7 +144,7 @@ class Replay(ABC):
                 if name not in self.index_tables:
                     table[agent, : min(int(written[agent]), table.shape[1])] = 0
 
-    def close(self) -> None:  # noqa: B027 - most buffers have nothing to do
+    def close(self) -> None:
         """Remove temporary files."""
 
     # Checkpoints: the names of tables and tensors are part of the file format.
@@ -147,5 +158,5 @@ class Replay(ABC):
         """State outside the tables."""
         return {}
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:  # noqa: B027 - as above
+    def restore(self, tensors: dict[str, Tensor]) -> None:
         """Undo `tensors`, after the tables have been read."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from td3.errors import UserError
+from td3.text import number
 
 if TYPE_CHECKING:
     from td3.bench.measure import Benchmark, Rounds
@@ -20,7 +21,7 @@ MOVED = ("images", "environments", "peers", "scaling", "paper", "report")
 
 @dataclass(frozen=True)
 class Measurement:
-    """What every measurement can be told."""
+    """Options of every measurement."""
 
     recipe: str = "paper"
     """Sizes of networks, batch and replay buffer: a recipe or a TOML file."""
@@ -167,13 +168,9 @@ def print_benchmark(benchmark: "Benchmark") -> None:
     print(", ".join(f"{name} {value}" for name, value in benchmark.settings.items()))
     for name, figure in benchmark.figures.items():
         if not (name.startswith("agent_") and benchmark.settings.get("agents") == 1):
-            lower, median, upper = map(format_number, figure.quartiles)
+            lower, median, upper = map(number, figure.quartiles)
             label = name.replace("_", " ")
             print(f"  {label:<36}{median:>9} {figure.unit:<8} ({lower} – {upper})")
     where = benchmark.circumstances
     machine, load = ", ".join(map(str, where["machine"].values())), where["load_average"][0]
     print(f"{machine}; torch {where['versions']['torch']}, commit {where['commit']}, load {load}")
-
-
-def format_number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,18 +1,14 @@
 """td3 plot"""
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import tyro
-from rich.console import Console
 
-from td3.cli.report import given_runs
-from td3.errors import UserError
+from td3.cli.report import given_runs, write_files
 from td3.report.curves import curves
-from td3.report.page import summary_json
 from td3.report.plots import plot
 from td3.report.summary import RunSummary
 
@@ -52,15 +48,11 @@ def run(arguments: Arguments) -> int:
         out = out / "curves"
     elif out.suffix in (".png", ".svg"):
         out = out.with_suffix("")
-    try:
-        with Console(stderr=True).status("drawing"):
-            written = plot(runs, out, arguments.x, arguments.reference, arguments.reference_label)
-    except OSError as error:
-        raise UserError(f"Cannot write {out}: {error.strerror}.") from error
-    if arguments.json:
-        print(json.dumps({"written": [str(path) for path in written]} | summary_json(runs)))
-    else:
-        print("\n".join(f"Wrote {path}" for path in written))
+
+    def draw() -> list[Path]:
+        return plot(runs, out, arguments.x, arguments.reference, arguments.reference_label)
+
+    write_files(runs, out, "drawing", draw, arguments.json)
     for note in notes(runs):
         print(note, file=sys.stderr)
     return 0

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,16 +37,27 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     runs = given_runs(arguments.runs)
     out = arguments.out or (runs[0].folder if len(runs) == 1 else Path("report"))
+    write_files(runs, out, "writing the report", lambda: write_report(runs, out), arguments.json)
+    return 0
+
+
+def write_files(
+    runs: Sequence[RunSummary],
+    out: Path,
+    doing: str,
+    write: Callable[[], list[Path]],
+    as_json: bool,
+) -> None:
+    """Write files about runs and print their names, or with `as_json` also the numbers."""
     try:
-        with Console(stderr=True).status("writing the report"):
-            written = write_report(runs, out)
+        with Console(stderr=True).status(doing):
+            written = write()
     except OSError as error:
         raise UserError(f"Cannot write to {out}: {error.strerror}.") from error
-    if arguments.json:
+    if as_json:
         print(json.dumps({"written": [str(path) for path in written]} | summary_json(runs)))
     else:
         print("\n".join(f"Wrote {path}" for path in written))
-    return 0
 
 
 def given_runs(folders: Sequence[Path]) -> list[RunSummary]:

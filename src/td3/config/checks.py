@@ -10,7 +10,8 @@ from td3.config.spelling import setting_near
 from td3.errors import UserError, nearest
 from td3.text import parse_duration
 
-EXACT = ("auto", "own", "workers")  # td3 steps these environments itself
+EXACT = ("auto", "own", "workers")
+"""td3 steps these itself: equal numbers and checkpoints, and a run may switch between them."""
 
 
 def check(config: Config) -> Config:

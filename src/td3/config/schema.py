@@ -11,6 +11,19 @@ from td3.config.fields import setting
 Value = bool | int | float | str
 
 
+def learning_rate(networks: str) -> float:
+    """A learning rate; the authors use the same for actor and critics."""
+    return setting(
+        3e-4,
+        f"Learning rate of the {networks} (Adam).",
+        above=0,
+        code=3e-4,
+        paper=1e-3,
+        search=(1e-5, 1e-2, "log"),
+        common=True,
+    )
+
+
 @dataclass(frozen=True)
 class EnvironmentConfig:
     """The task and how its environments run."""
@@ -104,24 +117,8 @@ class AgentConfig:
         paper=(400, 300),
         common=True,
     )
-    actor_learning_rate: float = setting(
-        3e-4,
-        "Learning rate of the actor (Adam).",
-        above=0,
-        code=3e-4,
-        paper=1e-3,
-        search=(1e-5, 1e-2, "log"),
-        common=True,
-    )
-    critic_learning_rate: float = setting(
-        3e-4,
-        "Learning rate of the critics (Adam).",
-        above=0,
-        code=3e-4,
-        paper=1e-3,
-        search=(1e-5, 1e-2, "log"),
-        common=True,
-    )
+    actor_learning_rate: float = learning_rate("actor")
+    critic_learning_rate: float = learning_rate("critics")
     batch_size: int = setting(
         256, "Transitions per update.", min=1, code=256, paper=100, common=True
     )
@@ -301,7 +298,7 @@ class CheckpointConfig:
     every: int = setting(
         10_000,
         "Steps between checkpoints.",
-        "Affects results: each environment is created anew, with a new seed, at the first episode "
+        "Affects results: each environment is created again, with a new seed, at the first episode "
         "end after a checkpoint.",
         min=1,
         common=True,

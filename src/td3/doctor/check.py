@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from td3.errors import UserError
+from td3.text import count
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,7 @@ def check_from_error(name: str, error: UserError) -> Check:
     return Check(name, "error", problem.rstrip("."), advice[:1].upper() + advice[1:])
 
 
-def plural(amount: int, noun: str) -> str:
-    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
-
-
 def summary(checks: list[Check]) -> str:
     """Number of errors and warnings, e.g. `3 errors, 2 warnings.`"""
     statuses = [check.status for check in checks]
-    counts = {name: statuses.count(name) for name in ("error", "warning")}
-    return ", ".join(plural(count, name) for name, count in counts.items()) + "."
+    return ", ".join(count(statuses.count(name), name) for name in ("error", "warning")) + "."

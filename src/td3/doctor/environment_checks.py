@@ -9,12 +9,13 @@ import numpy as np
 from gymnasium import spaces
 
 from td3.config import EnvironmentConfig
-from td3.doctor.check import Check, check_from_error, plural
+from td3.doctor.check import Check, check_from_error
 from td3.doctor.random_rollout import Rollout, random_rollout
 from td3.environments.observations import flattened_images, observation_layout
 from td3.environments.task import Task, action_bounds
 from td3.errors import UserError
 from td3.layout import describe_layout
+from td3.text import count, number
 
 SCALE_RATIO = 100  # a network hardly uses inputs that are this much smaller than others
 TYPICAL_REWARD = (1e-3, 100.0)
@@ -44,7 +45,7 @@ def check_spaces(
 
 def check_actions(task: Task) -> Check:
     low, high = task.bounds.low, task.bounds.high
-    message = f"{plural(task.action_dim, 'number')} in [{low.min():g}, {high.max():g}]"
+    message = f"{count(task.action_dim, 'number')} in [{low.min():g}, {high.max():g}]"
     fixed = np.flatnonzero(low == high)
     if not fixed.size:
         return Check("actions", "ok", message)
@@ -116,9 +117,9 @@ def check_numbers(rollout: Rollout) -> Check:
         return Check("numbers", "warning", message, "Check that observations show the state.")
     scales = np.sqrt(np.square(numbers[:, moving]).mean(axis=0))
     least, most = (rollout.dimensions[moving][i] for i in (scales.argmin(), scales.argmax()))
-    message = f"typical size {short(scales.min())} in dimension {least}"
+    message = f"typical size {number(scales.min())} in dimension {least}"
     if least != most:
-        message += f" to {short(scales.max())} in dimension {most}"
+        message += f" to {number(scales.max())} in dimension {most}"
     if scales.max() <= SCALE_RATIO * scales.min():
         return Check("numbers", "ok", message)
     if rollout.has_image:  # training refuses to normalise images
@@ -129,11 +130,11 @@ def check_numbers(rollout: Rollout) -> Check:
 def check_rewards(rollout: Rollout) -> Check:
     sizes = np.abs(rollout.rewards)
     if not sizes.any():
-        message = f"always 0 in {plural(rollout.steps, 'random step')}"
+        message = f"always 0 in {count(rollout.steps, 'random step')}"
         return Check("reward", "warning", message, "TD3 needs rewards to learn from; shape them.")
     typical = float(np.median(sizes[sizes > 0]))
-    lowest, highest = short(min(rollout.rewards)), short(max(rollout.rewards))
-    message = f"{lowest} to {highest}, typical size {short(typical)}"
+    lowest, highest = number(min(rollout.rewards)), number(max(rollout.rewards))
+    message = f"{lowest} to {highest}, typical size {number(typical)}"
     if (share := (sizes > 0).mean()) < 0.5:
         message += f", not 0 in {share:.1%} of steps"
     if TYPICAL_REWARD[0] <= typical <= TYPICAL_REWARD[1]:
@@ -147,7 +148,7 @@ def check_rewards(rollout: Rollout) -> Check:
 def check_episodes(rollout: Rollout, limit: int | None) -> Check:
     stated = f"time limit {limit:,} steps" if limit else "no time limit"
     if not rollout.episodes:
-        message = f"{stated}; none ended in {plural(rollout.steps, 'step')}"
+        message = f"{stated}; none ended in {count(rollout.steps, 'step')}"
         advice = "Give it a time limit, e.g. --environment.max-episode-steps 1000."
         return Check("episodes", "ok" if limit else "warning", message, "" if limit else advice)
     returns, lengths, terminated = map(list, zip(*rollout.episodes, strict=True))
@@ -164,7 +165,3 @@ def check_episodes(rollout: Rollout, limit: int | None) -> Check:
         if lengths[0] >= SHORTEST_LIMIT:
             return Check("episodes", "warning", message, advice)
     return Check("episodes", "ok", message)
-
-
-def short(number: float) -> str:
-    return f"{number:,.0f}" if 1000 <= abs(number) < 1e9 else f"{number:.3g}"

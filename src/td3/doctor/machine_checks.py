@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from td3.config import EnvironmentConfig, load_recipe
-from td3.doctor.check import Check, check_from_error, plural
+from td3.doctor.check import Check, check_from_error
 from td3.environments.simulators import prepare_rendering
 from td3.environments.task import Task
 from td3.errors import UserError, first_line
@@ -28,6 +28,7 @@ from td3.run.memory import (
     gigabytes,
     replay_bytes,
 )
+from td3.text import count
 
 DEVELOPMENT = {"test", "dev", "docs", "peers"}  # extras that users do not need
 HALF_CHEETAH = example_task(17, 6)  # sizes to assume without a task
@@ -53,7 +54,7 @@ def check_machine(
     found = software.versions().items()
     versions = ", ".join(f"{name} {version}" for name, version in found if name != "commit")
     processor = f"{software.processor()} ({torch.backends.cpu.get_cpu_capability()})"
-    load = f"{plural(usable_cores(), 'usable core')}, load {os.getloadavg()[0]:.1f}"
+    load = f"{count(usable_cores(), 'usable core')}, load {os.getloadavg()[0]:.1f}"
     return [
         Check("versions", "ok", versions),
         Check("processor", "ok", f"{processor}, {load}"),
@@ -170,8 +171,8 @@ def is_installed(name: str) -> bool:
     return True
 
 
-def size(count: int) -> str:
-    return gigabytes(count) if count >= 1e9 else f"{count / 1e6:.0f} MB"
+def size(amount: int) -> str:
+    return gigabytes(amount) if amount >= 1e9 else f"{amount / 1e6:.0f} MB"
 
 
 def machine_facts() -> dict[str, Any]:

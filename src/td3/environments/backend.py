@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from td3.config import Config
+from td3.config.checks import EXACT
 from td3.environments.base import Environments
 from td3.environments.environment import Environment
 from td3.environments.factories import find_factory, is_importable
@@ -19,8 +20,6 @@ from td3.errors import RunStopped, UserError
 from td3.machine import usable_cores
 from td3.seeding import Stream
 
-EXACT = ("auto", "own", "workers")
-"""These give the same numbers and the same checkpoints; a run may switch between them."""
 WORKER_OVERHEAD_SECONDS = 30e-6  # of one step of all workers
 OVERLAP_SECONDS = 80e-6  # per step that this process can use for other work while a GPU learns
 WORTHWHILE_SECONDS = 10.0  # starting workers takes a second or two

@@ -69,6 +69,14 @@ class Environments(ABC):
     def restore(self, arrays: Arrays) -> tuple[list[int], str]:
         """Restore a snapshot; return the environments that restarted instead, and why."""
 
+    def explain_restart(self, indices: list[int]) -> str:
+        """Why these environments restarted in `restore` instead of continuing."""
+        return (
+            f"{self.task.id} is not deterministic: environment {', '.join(map(str, indices))} "
+            "reached a different state from the same seed and actions; it restarted with a new "
+            "episode"
+        )
+
     @abstractmethod
     def close(self) -> None: ...
 
@@ -80,11 +88,3 @@ def count_environments(count: int) -> str:
 def with_location(error: RunStopped, index: int, time: int) -> RunStopped:
     """Add the environment and the step to an error."""
     return RunStopped(f"{error} in environment {index} at step {time}")
-
-
-def describe_diverged_environments(env_id: str, indices: list[int]) -> str:
-    """Explain why these environments restarted instead of continuing."""
-    return (
-        f"{env_id} is not deterministic: environment {', '.join(map(str, indices))} reached a "
-        "different state from the same seed and actions; it restarted with a new episode"
-    )

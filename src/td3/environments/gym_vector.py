@@ -162,7 +162,7 @@ class GymVector(Environments):
         return list(getattr(self.vector.unwrapped, "processes", ()))
 
     def describe_exit(self) -> str:
-        """Say which process ended, and how."""
+        """Return which process ended, and how."""
         for index, process in enumerate(self.processes):
             process.join(0.1)
             if process.exitcode is not None:

@@ -3,14 +3,7 @@
 import numpy as np
 
 from td3.config import EnvironmentConfig
-from td3.environments.base import (
-    Arrays,
-    Environments,
-    Steps,
-    count_environments,
-    describe_diverged_environments,
-    with_location,
-)
+from td3.environments.base import Arrays, Environments, Steps, count_environments, with_location
 from td3.environments.environment import Environment
 from td3.environments.episode_info import EpisodeInfo, plain_values
 from td3.environments.replayable import ReplayableEnvironment
@@ -71,7 +64,7 @@ class InProcess(Environments):
             if not one.restore({key: arrays[f"{index}.{key}"] for key in one.KEYS})
         ]
         self.states = np.stack([one.state for one in self.replayable])
-        return diverged, describe_diverged_environments(self.task.id, diverged)
+        return diverged, self.explain_restart(diverged)
 
     def close(self) -> None:
         for one in self.replayable:

@@ -14,7 +14,7 @@ def update_flop(
 ) -> float:
     """Return the mean over a cycle of `policy_freq` updates, for all agents together.
 
-    Autograd skips gradients that nobody uses: those of the batch, and in step 13 those of the
+    Autograd skips unused gradients: those of the batch, and in step 13 those of the
     state and of the critic's weights.
     """
     actor, critic = (

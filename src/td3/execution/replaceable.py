@@ -1,4 +1,4 @@
-"""Which methods a hand-written kernel may replace: only those that nobody has overridden."""
+"""Which methods a hand-written kernel may replace: only those that are not overridden."""
 
 import torch
 

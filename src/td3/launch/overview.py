@@ -5,6 +5,7 @@ import time
 
 from td3.config import Config, load_recipe
 from td3.environments.task import Task
+from td3.text import count
 from td3.training.loop import Training
 
 SMALL_STATE = 8  # numbers; tasks that observe fewer are usually learned in far fewer steps
@@ -89,6 +90,5 @@ def describe_duration(seconds: float) -> str:
         return "less than a minute"
     for size, unit, limit in ((60, "minute", 90), (3600, "hour", 36), (86_400, "day", 10**9)):
         if seconds / size < limit:
-            amount = round(seconds / size)
-            return f"about {amount:,} {unit}{'' if amount == 1 else 's'}"
+            return f"about {count(round(seconds / size), unit)}"
     return "years"

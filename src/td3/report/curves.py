@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from td3.config import Config, describe_settings, dotted, to_dict
+from td3.config.checks import EXACT
 from td3.report.intervals import mean_interval
 from td3.report.summary import Floats, RunSummary, Steps
 
@@ -24,7 +25,6 @@ NOT_LEARNING = {
     "environment.patience",
     "environment.info",
 }
-SAME_NUMBERS = ("auto", "own", "workers")  # of environment.vectorization
 DEFAULTS = dict(dotted(to_dict(Config())))
 LAST = 10  # evaluations that are averaged for the final result
 
@@ -113,8 +113,8 @@ def _learning(settings: Mapping[str, Any]) -> dict[str, Any]:
     Settings that an older run does not have get their default.
     """
     settings = {**DEFAULTS, **settings}
-    way = settings["environment.vectorization"]
-    return {**settings, "environment.vectorization": "auto" if way in SAME_NUMBERS else way}
+    backend = settings["environment.vectorization"]
+    return {**settings, "environment.vectorization": "auto" if backend in EXACT else backend}
 
 
 def _differing(peers: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -2,13 +2,11 @@
 
 import functools
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-RESAMPLES = 2000
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[Floats, Floats]:
@@ -53,24 +51,6 @@ def standard_errors(confidence: float, seeds: float) -> float:
         inside = angle / 2 * float(weights @ np.cos(angle / 2 * (nodes + 1)) ** power)
         angle += (confidence * whole - inside) / math.cos(angle) ** power
     return float((seeds - 1) ** 0.5 * math.tan(angle))
-
-
-class Moments(NamedTuple):
-    """Mean and spread of a group of seeds."""
-
-    mean: float
-    std: float
-    """Population standard deviation (ddof = 0), as usually published."""
-    seeds: int
-
-    @classmethod
-    def of(cls, values: Floats) -> "Moments":
-        return cls(float(values.mean()), float(values.std()), len(values))
-
-    @property
-    def squared_error(self) -> float:
-        """The squared standard error of the mean."""
-        return self.std**2 / (self.seeds - 1)
 
 
 def next_mean_interval(

@@ -117,7 +117,7 @@ def summary_json(runs: Sequence[RunSummary]) -> dict[str, Any]:
 
 
 def results_table(rows: Sequence[Record]) -> str:
-    """Rows of one kind (group or seed) as a Markdown table, without columns that say nothing."""
+    """Rows of one kind (group or seed) as a Markdown table, without constant text columns."""
     hidden = {key for key in TEXTS if len({row[key] for row in rows}) == 1}
     if not any(row["frozen"] for row in rows):
         hidden.add("frozen")

@@ -262,20 +262,12 @@ def _draw_training(
 
 
 def _number_axes(panel: Axes, short_x: bool = True) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+    from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, StrMethodFormatter
 
-    def plain(value: float, _: object = None) -> str:
-        return f"{value:,.10g}".replace("-", "−")
-
-    def short(value: float, _: object = None) -> str:
-        for size, letter in ((1e6, "M"), (1e3, "k")):
-            if abs(value) >= size:
-                return f"{value / size:.10g}{letter}"
-        return f"{value:.10g}"
-
-    panel.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    panel.xaxis.set_major_formatter(FuncFormatter(short if short_x else plain))
-    panel.yaxis.set_major_formatter(FuncFormatter(plain))
+    plain = StrMethodFormatter("{x:,.10g}")
+    panel.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10], integer=short_x))
+    panel.xaxis.set_major_formatter(EngFormatter(sep="") if short_x else plain)  # 100k, 1M
+    panel.yaxis.set_major_formatter(plain)
     panel.yaxis.set_minor_formatter(NullFormatter())
     panel.margins(x=0.01)
 

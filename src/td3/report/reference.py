@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from td3.errors import UserError
-from td3.report.intervals import Floats, Moments, standard_errors
+from td3.report.intervals import Floats, standard_errors
 
 COLUMNS = ("env", "step", "mean_return", "std_return", "seeds")
 
@@ -29,16 +29,6 @@ class Reference:
         """Sample standard deviation (ddof = 1), converted from the published ddof = 0."""
         deviation: Floats = self.std * (self.seeds / max(1, self.seeds - 1)) ** 0.5
         return deviation
-
-    @property
-    def moments(self) -> Moments:
-        """Mean and deviation, averaged over the steps."""
-        return Moments(float(self.mean.mean()), float(self.std.mean()), self.seeds)
-
-    @property
-    def best(self) -> "Reference":
-        """The evaluation with the best mean."""
-        return self.at(self.steps[self.mean.argmax()])
 
     @property
     def error(self) -> Floats:

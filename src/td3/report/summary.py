@@ -78,7 +78,7 @@ class RunSummary:
         for event in self.events:
             step, agent = event.get("step"), event.get("agent")
             if event.get("event") == "resume" and isinstance(step, int):
-                found = {who: when for who, when in found.items() if when <= step}
+                found = {one: at for one, at in found.items() if at <= step}
             elif event.get("event") == "frozen" and _is_whole(step) and _is_whole(agent):
                 found |= {agent: step} if agent in self.evaluations else {}
         return found
@@ -113,23 +113,12 @@ class RunSummary:
         tables = [own for record in records if isinstance(own := record.get("info"), dict)]
         return [f"info.{name}" for name in dict.fromkeys(name for own in tables for name in own)]
 
-    def _timed(self) -> Iterator[tuple[float, str, float | None]]:
+    def timed_events(self) -> Iterator[tuple[float, str, float | None]]:
         """(time, name, step) of each event except warnings, which may precede a resume."""
         for event in self.events:
             now, name = _number(event.get("time")), str(event.get("event"))
             if now is not None and name != "warning":
                 yield now, name, _number(event.get("step"))
-
-    @property
-    def stretches(self) -> list[tuple[float, float]]:
-        """(begin, end) of each working period, from a start or resume to the last event of it."""
-        found: list[tuple[float, float]] = []
-        for now, name, _ in self._timed():
-            if not found or name in ("start", "resume"):
-                found.append((now, now))
-            start, end = found[-1]
-            found[-1] = start, max(end, now)
-        return found
 
     def _clock(self) -> list[tuple[float, float]]:
         """(step, working seconds) of each event, without the time between a stop and a resume.
@@ -139,7 +128,7 @@ class RunSummary:
         ticks: list[tuple[float, float]] = []
         step = seconds = 0.0
         before: float | None = None
-        for now, name, reached in self._timed():
+        for now, name, reached in self.timed_events():
             if before is not None and name not in ("start", "resume"):
                 seconds += max(0.0, now - before)
             before = now

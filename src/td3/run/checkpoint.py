@@ -78,9 +78,9 @@ def save_checkpoint(
     make_folder(folder.parent)
     fresh = new_segment(run, step, replay, segments)
     segments = [*(s for s in segments if is_needed(s, replay)), *fresh]
-    with new_folder(folder, FILES) as beside:
+    with new_folder(folder, FILES) as temporary:
         blob = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
-        size, checksum = write_durably(beside / STATE, [blob])
+        size, checksum = write_durably(temporary / STATE, [blob])
         body = {
             "format": FORMAT,
             "step": step,
@@ -88,7 +88,7 @@ def save_checkpoint(
             "segments": segments,
             "facts": dict(facts),
         }
-        write_durably(beside / MANIFEST, [seal(body)])
+        write_durably(temporary / MANIFEST, [seal(body)])
     prune(run)
     return segments
 
@@ -128,9 +128,9 @@ def new_segment(
     folder = run / "replay"
     make_folder(folder)
     name = f"{step:09d}.rows"
-    beside = folder / (TEMPORARY + name)
+    temporary = folder / (TEMPORARY + name)
     size, checksum = write_durably(
-        beside,
+        temporary,
         (
             chunk
             for table, own in spans.items()
@@ -138,7 +138,7 @@ def new_segment(
             for chunk in entries(replay.tables[table][0][agent], *span)
         ),
     )
-    rename(beside, folder / name)
+    rename(temporary, folder / name)
     flush_folder(folder)
     return [
         {

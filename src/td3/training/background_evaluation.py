@@ -71,7 +71,7 @@ class BackgroundEvaluation(LoopEvaluation):
             link = start_process("td3.training.evaluator", f"Evaluator {number}", **ONE_THREAD)
             self.links.append(link)
             self.idle.put(link)
-            with suppress(ConnectionError):  # dead, as who asks it to play will find
+            with suppress(ConnectionError):  # it has ended; `play_elsewhere` reports it
                 link.connection.send_bytes(json.dumps(facts).encode())
 
     def play_elsewhere(self, agent: int, policy: dict[str, Tensor]) -> Evaluation:

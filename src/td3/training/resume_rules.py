@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from td3.config import Config, changes, dotted, to_dict
-from td3.environments.backend import EXACT
+from td3.config.checks import EXACT
 from td3.errors import UserError
 
 # The shape or the meaning of the saved numbers depends on these.

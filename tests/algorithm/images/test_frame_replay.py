@@ -75,10 +75,10 @@ def test_gather_n_steps_stops_at_episode_end(n_step: int) -> None:
         ]
         for entry in future:
             reward += weight * entry["row"][-2]
-            goes_on = weight * (1 - entry["row"][-1])
+            continues = weight * (1 - entry["row"][-1])
             weight *= discount
         assert batch.reward[agent, index].item() == pytest.approx(reward, abs=1e-5)
-        assert 1 - batch.done[agent, index].item() == pytest.approx(goes_on, abs=1e-6)
+        assert 1 - batch.done[agent, index].item() == pytest.approx(continues, abs=1e-6)
         expected = future[-1]["row"][state_dim : 2 * state_dim]
         np.testing.assert_array_equal(batch.next_state[agent, index], expected)
         np.testing.assert_array_equal(
@@ -109,7 +109,7 @@ def test_restore_from_tables_and_tensors_samples_the_same() -> None:
     for name, (table, written) in replay.tables.items():
         other.tables[name][0].copy_(table)
         other.tables[name][1][:] = written
-    other.index.links[..., 1] = -1  # as in a checkpoint written before the transition was known
+    other.index.links[..., 1] = -1  # as in a checkpoint written before the transition was stored
     other.restore(replay.tensors())
     for _ in range(5):
         drawn = replay.draw(20)

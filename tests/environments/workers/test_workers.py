@@ -58,11 +58,11 @@ def actions(time: int, environments: Environments) -> Any:
 
 
 def step_both(pair: tuple[Environments, ...], start: int, stop: int) -> int:
-    """Step both alike and assert equal results; return how many episodes ended."""
+    """Step both with the same actions and assert equal results; return how many episodes ended."""
     ended = 0
     for now in range(start, stop):
-        taken = actions(now, pair[0])
-        one, other = (environments.step(taken, now) for environments in pair)
+        chosen = actions(now, pair[0])
+        one, other = (environments.step(chosen, now) for environments in pair)
         assert one.real is other.real is None
         assert one.infos == other.infos
         for mine, theirs in zip(one[:4], other[:4], strict=True):

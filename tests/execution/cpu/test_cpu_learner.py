@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.learners import assert_same, config, live, parts
+from support.learners import act_and_learn, assert_same, config, parts
 
 from td3.config import Config
 from td3.execution import CpuLearner
@@ -37,7 +37,7 @@ def test_cpu_learner_matches_eager_learner(variant: str) -> None:
     agents, tables = VARIANTS[variant]
     plain, planned = make_both(config(agents, **tables))
     before = plain.agent.critic.flat.detach().clone()
-    live((plain, planned), steps=101, per_agent=2, off=1e-6)
+    act_and_learn((plain, planned), steps=101, per_agent=2, tolerance=1e-6)
     assert planned.agent.updates.tolist() == [200] * planned.agent.agents
     assert (planned.agent.critic.flat - before).abs().max() > 0.01
     assert_same(plain, planned, ROUNDING)
@@ -45,7 +45,7 @@ def test_cpu_learner_matches_eager_learner(variant: str) -> None:
 
 def test_learn_member_updates_only_that_member() -> None:
     plain, planned = make_both(config(3))
-    live((plain, planned), steps=21, per_agent=1, off=1e-6)
+    act_and_learn((plain, planned), steps=21, per_agent=1, tolerance=1e-6)
     before = planned.agent.critic.flat.detach().clone()
     for learner in (plain, planned):
         for member, updates in ((1, 40), (0, 7), (1, 5)):
@@ -63,16 +63,16 @@ def test_cpu_learner_allocates_memory_once() -> None:
         return {size: [memory.data_ptr() for memory in kept] for size, kept in free.items()}
 
     plain, planned = make_both(config(2))
-    live((plain, planned), steps=4, per_agent=1, off=1e-6)
+    act_and_learn((plain, planned), steps=4, per_agent=1, tolerance=1e-6)
     before = addresses()
     assert sum(map(len, before.values())) > 5
-    live((plain, planned), steps=6, per_agent=1, off=1e-6)
+    act_and_learn((plain, planned), steps=6, per_agent=1, tolerance=1e-6)
     assert addresses() == before
 
 
 def test_cpu_learner_after_restore_continues_exactly() -> None:
     one, other = (CpuLearner(*parts(config(2))) for _ in range(2))
-    live((one, other), steps=30, per_agent=1)
+    act_and_learn((one, other), steps=30, per_agent=1)
     saved = {name: tensor.clone() for name, tensor in one.agent.tensors().items()}
     one.learn(3)
     other.agent.restore({name: torch.ones_like(tensor) for name, tensor in saved.items()})

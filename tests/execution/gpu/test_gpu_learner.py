@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from support.learners import ACTION, STATE, assert_same, config, live, parts, taken
+from support.learners import (
+    ACTION,
+    STATE,
+    act_and_learn,
+    as_transitions,
+    assert_same,
+    config,
+    parts,
+)
 from support.simulated_device import Event, simulate_device
 
 from td3.config import Config
@@ -29,7 +37,7 @@ def test_gpu_learner_matches_eager_learner(host: bool, agents: int) -> None:
     plain, fast = make_both(config(agents))
     if host:  # a different name of the same device
         fast.replay.device = torch.device("cpu", 0)
-    live((plain, fast), steps=71, per_agent=2)
+    act_and_learn((plain, fast), steps=71, per_agent=2)
     assert plain.agent.updates.tolist() == [140] * agents
     assert_same(plain, fast)
 
@@ -43,7 +51,7 @@ def test_gpu_learner_on_slow_device_matches_eager_learner(
     plain, fast = make_both(config(agents, agent={"policy_freq": 8}))
     if host:
         fast.replay.device = torch.device("cpu", 0)
-    live((plain, fast), steps=71, per_agent=2)
+    act_and_learn((plain, fast), steps=71, per_agent=2)
     assert plain.agent.updates.min() > 4 * AHEAD
     torch.cuda.synchronize()
     assert_same(plain, fast)
@@ -55,7 +63,7 @@ def test_random_upload_on_slow_device_keeps_numbers_until_used(
 ) -> None:
     simulate_device(monkeypatch, late=True, others_early=others_early)
     plain, fast = make_both(config())
-    live((plain, fast), steps=5, per_agent=1)
+    act_and_learn((plain, fast), steps=5, per_agent=1)
     for learner in (plain, fast):
         learner.learn(8 * AHEAD)
     torch.cuda.synchronize()
@@ -71,7 +79,7 @@ def test_transition_upload_on_slow_device_stores_every_step(
     for _ in range(6):  # without updates, as while actions are random
         rows = rng.normal(size=(3, ROW)).astype(np.float32)
         for learner in (plain, fast):
-            learner.store(taken(range(3), rows))
+            learner.store(as_transitions(range(3), rows))
     torch.cuda.synchronize()
     assert plain.replay.rows is not None
     assert fast.replay.rows is not None
@@ -83,7 +91,7 @@ def test_simulated_device_detects_missing_waits(what: str, monkeypatch: pytest.M
     simulate_device(monkeypatch, late=True)
     monkeypatch.setattr(Event, what, lambda self: None)
     with pytest.raises(AssertionError):
-        live(make_both(config(1)), steps=5, per_agent=1)
+        act_and_learn(make_both(config(1)), steps=5, per_agent=1)
 
 
 @pytest.mark.parametrize("normalised", [False, True])
@@ -95,7 +103,7 @@ def test_act_waits_only_for_work_that_changes_the_actions(
     _, fast = make_both(config(**varied))
     rng = np.random.default_rng(0)
     for _ in range(3):  # only the first update changes the actor
-        fast.store(taken(range(3), rng.normal(size=(3, ROW)).astype(np.float32)))
+        fast.store(as_transitions(range(3), rng.normal(size=(3, ROW)).astype(np.float32)))
         fast.learn(1)
     before = fast.agent.critic.flat.clone()
     fast.act(np.zeros((3, STATE), dtype=np.float32))
@@ -113,7 +121,7 @@ def test_actions_prefetched_before_learning_are_computed_again(
 ) -> None:
     simulate_device(monkeypatch, late=late)
     plain, fast = make_both(config())
-    live((plain, fast), steps=3, per_agent=1)
+    act_and_learn((plain, fast), steps=3, per_agent=1)
     states, others = (np.full((3, STATE), number, dtype=np.float32) for number in (1.0, 2.0))
     chosen = []
     for learner in (plain, fast):
@@ -131,13 +139,13 @@ def test_actions_prefetched_before_learning_are_computed_again(
 def test_reading_the_streams_changes_nothing() -> None:
     plain, fast = make_both(config())
     for piece in range(4):
-        live((plain, fast), steps=13, per_agent=1, seed=piece)
+        act_and_learn((plain, fast), steps=13, per_agent=1, seed=piece)
         assert_same(plain, fast)  # it reads the streams
 
 
 def test_learn_member_updates_only_that_member() -> None:
     plain, fast = make_both(config())
-    live((plain, fast), steps=21, per_agent=1)
+    act_and_learn((plain, fast), steps=21, per_agent=1)
     for learner in (plain, fast):
         learner.streams()
         for member, updates in ((1, 40), (0, 7), (1, 5)):
@@ -149,7 +157,7 @@ def test_learn_member_updates_only_that_member() -> None:
 def test_gpu_learner_with_grid_matches_eager_learner() -> None:
     grid = {"agent.discount": [0.9, 0.99], "agent.policy_noise": [0.1, 0.4]}
     plain, fast = make_both(config(2, grid=grid))
-    live((plain, fast), steps=20, per_agent=1)
+    act_and_learn((plain, fast), steps=20, per_agent=1)
     assert fast.agent.agents == 8
     assert_same(plain, fast)
 
@@ -159,8 +167,8 @@ def test_store_first_step_with_resets_matches_eager_learner(owners: list[int]) -
     plain, fast = make_both(config())
     rows = np.arange(len(owners) * ROW, dtype=np.float32).reshape(len(owners), ROW)
     for learner in (plain, fast):
-        learner.store(taken(owners, rows))
-    live((plain, fast), steps=3, per_agent=2)
+        learner.store(as_transitions(owners, rows))
+    act_and_learn((plain, fast), steps=3, per_agent=2)
     assert_same(plain, fast)
 
 
@@ -170,19 +178,19 @@ def test_store_steps_with_resets_captures_no_new_graph() -> None:
     for count in (4, 3, 4, 2, 4, 0, 4):
         rows = np.full((count, ROW), count, dtype=np.float32)
         for learner in (plain, fast):
-            learner.store(taken([0] * count, rows))
+            learner.store(as_transitions([0] * count, rows))
         uploads.add(fast.transition_upload)
     assert len(uploads) == 1
-    live((plain, fast), steps=3, per_agent=4)
+    act_and_learn((plain, fast), steps=3, per_agent=4)
     assert_same(plain, fast)
 
 
 def test_store_with_an_environment_that_only_reset_adds_no_transition() -> None:
     plain, fast = make_both(config())
     row = np.ones((2, ROW), dtype=np.float32)
-    live((plain, fast), steps=3, per_agent=1)
+    act_and_learn((plain, fast), steps=3, per_agent=1)
     for learner in (plain, fast):
-        learner.store(taken([0, 2], row))
+        learner.store(as_transitions([0, 2], row))
     assert fast.replay.added.tolist() == [4, 3, 4]
-    live((plain, fast), steps=3, per_agent=1)
+    act_and_learn((plain, fast), steps=3, per_agent=1)
     assert_same(plain, fast)

@@ -21,13 +21,14 @@ With n = 2,
     transition 2 → reward 2, because no transition starts at observation 3
 """
 
-import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from td3.algorithm.replay_base import PerAgent
 
 PREVIOUS, STARTING = 0, 1  # columns of `links`
 STATE, NEXT_STATE = 0, 1  # columns of `ends`
@@ -48,11 +49,10 @@ class Steps(NamedTuple):
     """1 if terminated; otherwise 1 - discount^(steps - 1), so that step 9 discounts all steps."""
 
 
-class FrameIndex:
+class FrameIndex(PerAgent):
     """Numbers and links of the observations and transitions of every agent."""
 
     per_agent = ("added", "observed", "oldest", "ends", "links", "state_ends")
-    """Attributes with one entry per agent."""
 
     def __init__(
         self,
@@ -186,14 +186,6 @@ class FrameIndex:
             numbers.append(self.links[agents, slots, PREVIOUS])
         slots = torch.stack(numbers[::-1], dim=-1) % self.observation_capacity
         return slots + agents[..., None] * self.observation_capacity
-
-    def member(self, agent: int) -> Self:
-        """One agent's part, on the same memory."""
-        one = copy.copy(self)
-        one.agents = 1
-        for name in self.per_agent:
-            setattr(one, name, getattr(self, name)[agent : agent + 1])
-        return one
 
     def clear(self) -> None:
         for counts in (self.added, self.observed, self.oldest):

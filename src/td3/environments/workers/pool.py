@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from td3.config import EnvironmentConfig
-from td3.environments.base import (
-    Arrays,
-    Environments,
-    Steps,
-    count_environments,
-    describe_diverged_environments,
-    with_location,
-)
+from td3.environments.base import Arrays, Environments, Steps, count_environments, with_location
 from td3.environments.environment import Environment
 from td3.environments.episode_info import EpisodeInfo
 from td3.environments.replayable import ReplayableEnvironment
@@ -157,7 +150,7 @@ class WorkerPool(Environments):
         if diverged:
             self.seed_new()
         self.states = self.block.states.copy()
-        return diverged, describe_diverged_environments(self.task.id, diverged)
+        return diverged, self.explain_restart(diverged)
 
     def command(self, command: Command) -> None:
         if self.is_stepping:
