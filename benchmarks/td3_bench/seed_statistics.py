@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from td3.report.intervals import Floats, Moments
+from td3.intervals import Floats, Moments
 
 RESAMPLES = 2000
 

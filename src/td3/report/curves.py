@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from td3.config import describe_settings
-from td3.report.intervals import mean_interval
+from td3.intervals import mean_interval
 from td3.report.summary import Floats, RunSummary, Steps
 
 XAxis = Literal["steps", "hours"]
