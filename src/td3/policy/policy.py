@@ -19,6 +19,7 @@ from td3.environments.environment import Environment
 from td3.environments.task import ActionBounds, Task
 from td3.errors import UserError
 from td3.layout import Observation, describe_layout, flatten
+from td3.policy.batches import describe_not_finite, flatten_batch
 from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
 from td3.policy.file import action_card
 from td3.policy.networks import build_networks, is_stock
@@ -26,7 +27,7 @@ from td3.policy.trust import task_to_play
 
 
 class Policy:
-    """Maps an observation of the environment to an action of the environment.
+    """Maps an observation of the environment to an action of the environment; batches too.
 
     Args:
         card: How to use the tensors; see `policy_card`.
@@ -61,20 +62,47 @@ class Policy:
         when = "" if self.step is None else f", of step {self.step:,}"
         return f"Policy({self.environment.id}{when})"
 
-    def __call__(self, observation: Any) -> NDArray[Any]:
-        """The action for one observation; ValueError if it has another shape than expected."""
+    def __call__(self, observation: Any, *, check: bool = True) -> NDArray[Any]:
+        """Return the action for one observation, or the actions for a batch of observations.
+
+        Args:
+            observation: As the environment gives it. A batch has a leading axis in every array,
+                inside dictionaries and tuples too. What could be both is one observation.
+            check: Whether NaN and infinity in the observation are an error.
+
+        Returns:
+            The action in the shape of the environment, with a leading axis for a batch.
+
+        Raises:
+            ValueError: The observation has another shape than expected, or is not finite.
+        """
         try:
             state = flatten(self.layout, observation)
         except (KeyError, TypeError, ValueError) as error:
+            state = self.flatten_batch(observation, error)
+        # isfinite().all() takes three times as long.
+        if check and np.count_nonzero(np.isfinite(state)) < state.size:
+            raise ValueError(
+                f"not a finite observation of {self.environment.id}: {describe_not_finite(state)}"
+            )
+        return self.bounds.scale(self.act(state))
+
+    def flatten_batch(self, observations: Any, error: Exception) -> Observation:
+        """A batch as rows; `error` is why it is not a single observation."""
+        try:
+            return flatten_batch(self.layout, observations)
+        except (IndexError, KeyError, TypeError, ValueError):
             raise ValueError(
                 f"not an observation of {self.environment.id} "
                 f"(expected {describe_layout(self.layout)}): {error}"
             ) from error
-        return self.bounds.scale(self.act(state))
 
     @np.errstate(over="ignore", invalid="ignore")  # the caller checks for finite actions
     def act(self, state: Observation) -> NDArray[np.float32]:
-        """The action for one flat state, within [-1, 1]; not finite if the networks overflow."""
+        """The action for one flat state, or for each row of a batch.
+
+        It is within [-1, 1], and not finite if the networks overflow.
+        """
         x = state
         if self.statistics:
             shift, scale = self.statistics
@@ -84,7 +112,7 @@ class Policy:
         return self.act_with_numpy(x) if self.uses_numpy else self.act_with_torch(x)
 
     def act_with_numpy(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The stock actor in NumPy: faster than PyTorch for a single state.
+        """The stock actor in NumPy: faster than PyTorch for one state, as fast for a batch.
 
         A second definition of `Actor.forward`; `is_stock` guards its use and a test compares them.
         """
@@ -97,17 +125,19 @@ class Policy:
     @torch.no_grad()
     def act_with_torch(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         """Any other actor."""
-        given = torch.from_numpy(x.astype(np.float32, copy=False)).view(1, 1, -1)
-        action: NDArray[np.float32] = self.actor(given).view(-1).numpy()
+        given = torch.from_numpy(x.astype(np.float32, copy=False)).view(1, -1, x.shape[-1])
+        action: NDArray[np.float32] = (
+            self.actor(given).view(*x.shape[:-1], self.bounds.low.size).numpy()
+        )
         return action
 
     @torch.no_grad()
     def encode(self, state: Observation) -> NDArray[np.float32]:
-        """The features of a state with images."""
+        """The features of one state with images, or of each row of a batch."""
         assert self.encoder is not None
-        features: NDArray[np.float32] = (
-            self.encoder(torch.from_numpy(state).view(1, 1, -1)).view(-1).numpy()
-        )
+        given = torch.from_numpy(state).view(1, -1, state.shape[-1])
+        seen = self.encoder(given).view(*state.shape[:-1], self.encoder.outputs)
+        features: NDArray[np.float32] = seen.numpy()
         return features
 
     def evaluate(
