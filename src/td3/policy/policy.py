@@ -16,12 +16,12 @@ from td3.algorithm.networks import Actor
 from td3.algorithm.normalizer import CLIP
 from td3.config import EnvironmentConfig, EvaluationConfig
 from td3.environments.environment import Environment
-from td3.environments.task import ActionBounds, Task
+from td3.environments.task import Task
 from td3.errors import UserError
 from td3.layout import Observation, describe_layout, flatten
 from td3.policy.batches import describe_not_finite, flatten_batch
 from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
-from td3.policy.file import action_card
+from td3.policy.file import action_card, read_bounds
 from td3.policy.networks import build_networks, is_stock
 from td3.policy.trust import task_to_play
 
@@ -49,10 +49,8 @@ class Policy:
     ) -> None:
         self.card, self.tensors, self.name = dict(card), dict(tensors), name
         self.layout = card["observation"]
-        action = card["action"]
-        low, high = np.array(action["low"]), np.array(action["high"])
-        self.bounds = ActionBounds(low, high, tuple(action["shape"]), action["dtype"])
-        networks = build_networks(card, low.size, tensors, actor_class)
+        self.bounds = read_bounds(card)
+        networks = build_networks(card, self.bounds.low.size, tensors, actor_class)
         self.actor, self.encoder, self.statistics = networks
         layers = self.actor.layers(self.actor.flat.detach())
         self.layers = [(weight[0].numpy(), bias[0, 0].numpy()) for weight, bias in layers]

@@ -1,5 +1,7 @@
 """Save a training as a checkpoint, and continue from one."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -53,11 +55,27 @@ def all_tensors(state: TrainingState) -> dict[str, Tensor]:
 
 def used_streams(state: TrainingState) -> dict[str, Stream]:
     """Every random stream that training draws from, by name."""
-    used = state.learner.streams() | {
-        "explore": [streams.explore for streams in state.streams],
-        "env": [streams.env for streams in state.streams],
-    }
-    return {f"{name}.{k}": s for name, group in used.items() for k, s in enumerate(group)}
+    return number_streams(
+        state.learner.streams()
+        | {
+            "explore": [streams.explore for streams in state.streams],
+            "env": [streams.env for streams in state.streams],
+        }
+    )
+
+
+def number_streams(groups: Mapping[str, Sequence[Stream]]) -> dict[str, Stream]:
+    """The streams of all agents by the names that a checkpoint has for them."""
+    return {f"{name}.{k}": s for name, group in groups.items() for k, s in enumerate(group)}
+
+
+def group_tensors(checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
+    """The tensors of each part: undo `all_tensors`."""
+    groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+    for name, tensor in checkpoint.tensors.items():
+        part, _, key = name.partition("/")
+        groups[part][key] = tensor
+    return groups
 
 
 def restore_training(state: TrainingState) -> list[str]:
@@ -71,10 +89,7 @@ def restore_training(state: TrainingState) -> list[str]:
         return []
     facts, folder = checkpoint.facts, state.recorder.run.folder
     remarks = [*checkpoint.rejected, *check_settings(state.config, facts["config"], folder)]
-    groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
-    for name, tensor in checkpoint.tensors.items():
-        part, _, key = name.partition("/")
-        groups[part][key] = tensor
+    groups = group_tensors(checkpoint)
     state.agent.restore(groups["agent"])
     state.interval.restore(groups["interval"])
     # Environments draw seeds when they restart, so their streams are restored first.
