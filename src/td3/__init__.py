@@ -7,9 +7,11 @@ if TYPE_CHECKING:
     from td3.algorithm.agent import TD3
     from td3.algorithm.networks import Actor, Critic
     from td3.algorithm.replay import ReplayBuffer
+    from td3.api.evaluate import evaluate
+    from td3.api.resume import resume
+    from td3.api.run import Run, load_run
     from td3.api.train import train
     from td3.errors import RunStopped, UserError
-    from td3.policy.evaluation import evaluate
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy
 
@@ -20,7 +22,10 @@ _PUBLIC = {
     "Actor": "td3.algorithm.networks",
     "Critic": "td3.algorithm.networks",
     "train": "td3.api.train",
-    "evaluate": "td3.policy.evaluation",
+    "resume": "td3.api.resume",
+    "Run": "td3.api.run",
+    "load_run": "td3.api.run",
+    "evaluate": "td3.api.evaluate",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",
     "RunStopped": "td3.errors",
@@ -33,10 +38,13 @@ __all__ = [
     "Critic",
     "Policy",
     "ReplayBuffer",
+    "Run",
     "RunStopped",
     "UserError",
     "evaluate",
     "load_policy",
+    "load_run",
+    "resume",
     "train",
 ]
 __version__ = "0.1.0"

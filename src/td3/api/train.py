@@ -1,24 +1,27 @@
 """`td3.train`: start a run from Python."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from td3.api.run import Run
 from td3.config import Config, from_dict, load_recipe
 from td3.errors import UserError
 from td3.launch.progress import open_display
 from td3.launch.start import start
+from td3.training.loop import Training
 
 
 def train(
     environment: str | Mapping[str, Any] = "",
     recipe: str = "paper",
     *,
-    run: str | Path | None = None,
+    run: str | os.PathLike[str] | None = None,
     quiet: bool = False,
     **settings: Any,
-) -> Path:
-    """Train TD3 and return the run folder, like `td3 train`.
+) -> Run:
+    """Train TD3, like `td3 train`, and return the run with its agent, policies and results.
 
     Args:
         environment: A Gymnasium id, or a table of settings with an `id`, for example
@@ -31,7 +34,7 @@ def train(
             `steps` is short for `loop.steps`.
 
     Returns:
-        The run folder.
+        The run. `td3.load_run` gives it again later.
 
     Raises:
         UserError: A setting is wrong, or the task cannot be trained.
@@ -40,14 +43,25 @@ def train(
 
     Example:
         run = td3.train("Pendulum-v1", "quick", seed=1)
+        run.evaluations["mean_return"]
     """
     config = read_settings(environment, recipe, settings)
+    trained: list[Training] = []
     with open_display(config, quiet) as shown:
-        folder, code = start(config, Path(run) if run else None, shown)
+        folder, code = start(config, Path(run) if run else None, shown, trained.append)
+    return finish_run(folder, code, trained)
+
+
+def finish_run(folder: Path, code: int, trained: list[Training]) -> Run:
+    """The run with the agent and the replay buffer of its training, which is closed by now.
+
+    Raises KeyboardInterrupt if the exit code is not 0.
+    """
     if code:
         # Not a return value: the caller may be in a loop over runs.
-        raise KeyboardInterrupt(f"Saved. Continue with: td3 resume {folder}")
-    return folder
+        raise KeyboardInterrupt(f"Saved. Continue with: td3.resume({str(folder)!r})")
+    (training,) = trained
+    return Run(folder, agent=training.agent, replay=training.replay)
 
 
 def read_settings(

@@ -3,7 +3,7 @@
 import dataclasses
 import shutil
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,20 +31,30 @@ from td3.signals import StopRequest
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Sink
 
+OnTraining = Callable[[Training], None]
+
 
 def start(
-    config: Config, folder: Path | None = None, display: Display | None = None
+    config: Config,
+    folder: Path | None = None,
+    display: Display | None = None,
+    on_training: OnTraining = lambda training: None,
 ) -> tuple[Path, int]:
-    """Start a run; returns its folder and an exit code (130 after Ctrl-C)."""
+    """Start a run; returns its folder and an exit code (130 after Ctrl-C).
+
+    `on_training` gets the training before its first step.
+    """
     show_phase(display, "making the environment and measuring threads")
     given = check(config).environment
     environment = dataclasses.replace(given, id=resolve_version(given.id))
     setup = set_up(dataclasses.replace(config, environment=environment))
     with closing(setup.environment):
-        return start_training(setup, folder, display)
+        return start_training(setup, folder, display, on_training)
 
 
-def start_training(setup: Setup, folder: Path | None, display: Display | None) -> tuple[Path, int]:
+def start_training(
+    setup: Setup, folder: Path | None, display: Display | None, on_training: OnTraining
+) -> tuple[Path, int]:
     """Make the run folder and run the loop; returns the folder and an exit code."""
     is_new = folder is None or not folder.exists()
     folder = create(setup.config, folder)
@@ -54,6 +64,7 @@ def start_training(setup: Setup, folder: Path | None, display: Display | None) -
             setup.config, folder, display, setup.replay_place, setup.environment
         ) as training:
             show_plan(training, folder)
+            on_training(training)
             return folder, run_loop(training, "start", display)
     except RunBusy:
         raise
@@ -87,10 +98,12 @@ def resume(
     steps: int | None = None,
     display: Display | None = None,
     device: str | None = None,
+    on_training: OnTraining = lambda training: None,
 ) -> int:
     """Continue a run from its newest valid checkpoint; returns an exit code.
 
-    `steps` is a new total number of steps, `device` another device.
+    `steps` is a new total number of steps, `device` another device. `on_training` gets the
+    training when it is restored.
     """
     config, origin = read_config(folder)
     if (folder / CURVES).is_file():
@@ -104,11 +117,15 @@ def resume(
     setup = set_up(dataclasses.replace(config, device=device or config.device))
     with closing(setup.environment):
         check_disk(setup.config, setup.task, setup.replay_place, folder)
-        return continue_training(setup, folder, origin, display)
+        return continue_training(setup, folder, origin, display, on_training)
 
 
 def continue_training(
-    setup: Setup, folder: Path, origin: dict[str, str], display: Display | None
+    setup: Setup,
+    folder: Path,
+    origin: dict[str, str],
+    display: Display | None,
+    on_training: OnTraining,
 ) -> int:
     """Restore the newest checkpoint and run the loop; returns an exit code."""
     with open_training(
@@ -124,6 +141,7 @@ def continue_training(
         training.recorder.show(record)
         for remark in remarks:
             training.recorder.warn(training.step, remark)
+        on_training(training)
         return run_loop(training, "resume", display)
 
 

@@ -144,6 +144,7 @@ class Policy:
         seed: int = 1_000_000,
         tick: Callable[[], None] = lambda: None,
         environment: str = "",
+        max_steps: int | None = None,
     ) -> Evaluation:
         """Play noise-free episodes of its task, as `td3 evaluate` does.
 
@@ -153,6 +154,10 @@ class Policy:
             tick: Called after each episode.
             environment: Id of the task to play instead of the one in the policy file. A task
                 `module:Env-v0` needs it, because it imports `module`.
+            max_steps: Longest episode. Default: as in the evaluations of training.
+
+        Returns:
+            The returns and lengths, with mean, standard deviation and 95 % interval.
 
         Raises:
             UserError: The task does not fit the policy, or it would import a module that only the
@@ -163,7 +168,7 @@ class Policy:
         tried.close()
         self.check_fits(tried.task)
         seeds = episode_seeds(seed, episodes)
-        return evaluate(self.act, config, seeds, self.max_steps, tick)
+        return evaluate(self.act, config, seeds, max_steps or self.max_steps, tick)
 
     def task_to_play(
         self, environment: str = "", command: str = 'policy.evaluate(environment="{task}")'
