@@ -142,7 +142,7 @@ def describe(run: td3.Run) -> str:
 
 
 def test_run_works_as_the_path_of_its_folder(trained: td3.Run, tmp_path: Path) -> None:
-    assert os.fspath(trained) == str(trained.folder)
+    assert os.fspath(trained) == str(trained) == str(trained.folder)
     assert Path(trained) == trained.folder
     assert trained / "config.toml" == trained.folder / "config.toml"
     assert td3.load_policy(trained, agent=2).name == "agent-2"

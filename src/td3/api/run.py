@@ -25,7 +25,7 @@ class Run:
 
     `td3.train`, `td3.resume` and `td3.load_run` return it. Everything is read from the folder at
     first use and then kept, so a run that goes on in another process needs `td3.load_run` again.
-    A Run works wherever a path of the run folder is expected.
+    A Run works wherever a path of the run folder is expected; `str(run)` is that path.
 
     Args:
         folder: The run folder.
@@ -51,6 +51,9 @@ class Run:
         self._agent, self._replay, self._device = agent, replay, device
 
     def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def __str__(self) -> str:
         return str(self.folder)
 
     def __truediv__(self, name: str) -> Path:
