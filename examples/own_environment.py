@@ -45,7 +45,7 @@ gym.register("Cart-v0", Cart, max_episode_steps=100)
 # --8<-- [end:environment]
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
+def main(arguments: Sequence[str] | None = None) -> td3.Run:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=5_000)
     parser.add_argument("--friction", type=float, default=0.1)
@@ -58,9 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         run=given.run,
         quiet=True,
     )
-    policy = td3.load_policy(run)
-    mean = policy.evaluate(episodes=10).returns.mean()
-    print(f"Mean return over 10 episodes: {mean:.1f} (100 is the most)")
+    found = td3.evaluate(run, episodes=10)
+    print(f"Mean return over 10 episodes: {found.mean:.1f} (100 is the most)")
     return run
 
 

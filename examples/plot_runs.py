@@ -6,21 +6,21 @@ python examples/plot_runs.py benchmarks/results/halfcheetah-v5-100k --out curves
 """
 
 import argparse
-import json
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+import td3
+
 
 # --8<-- [start:read]
-def read_metric(run: Path, kind: str, name: str) -> dict[int, list[tuple[int, float]]]:
-    """Seed → (step, value) of one metric, e.g. kind="evaluation", name="mean_return"."""
-    curves = defaultdict(list)
-    for line in (run / "metrics.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        if record["kind"] == kind and record[name] is not None:
-            curves[record["seed"]].append((record["step"], record[name]))
-    return dict(curves)
+def read_metric(folder: Path, kind: str, name: str) -> dict[int, list[tuple[int, float]]]:
+    """Seed → (step, value) of one metric, e.g. kind="evaluations", name="mean_return"."""
+    table = getattr(td3.load_run(folder), kind)
+    curves: dict[int, list[tuple[int, float]]] = {seed: [] for seed in table["seed"].tolist()}
+    for row in table:
+        if row[name] is not None:
+            curves[row["seed"]].append((row["step"], row[name]))
+    return curves
 
 
 # --8<-- [end:read]
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     figure = Figure(figsize=(7, 5), layout="constrained")
     panels = figure.subplots(2, 1, sharex=True)
     for panel, (kind, name) in zip(
-        panels, [("evaluation", "mean_return"), ("train", "critic_loss")], strict=True
+        panels, [("evaluations", "mean_return"), ("metrics", "critic_loss")], strict=True
     ):
         for run in given.runs:
             for seed, points in read_metric(run, kind, name).items():

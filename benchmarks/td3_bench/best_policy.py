@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from benchmarks.td3_bench.plan import Plan
 from benchmarks.td3_bench.stored import store_run
 from td3.environments.simulators import import_module_of
+from td3.intervals import mean_interval
 from td3.policy.file import save_policy
 from td3.policy.load import load_policy, policies_of
 from td3.policy.policy import Policy
-from td3.report.intervals import mean_interval
 
 TEST_EPISODES, TEST_SEED = 100, 2_000_000  # distinct from the seeds of td3 evaluate
 CHOICE_EPISODES, CHOICE_SEED = 20, 3_000_000  # to choose among the agents

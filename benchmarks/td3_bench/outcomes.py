@@ -17,8 +17,8 @@ from benchmarks.td3_bench.seed_statistics import (
     probability_of_improvement,
 )
 from td3.errors import UserError
+from td3.intervals import Floats
 from td3.report.curves import Curve, curves, last_steps
-from td3.report.intervals import Floats
 from td3.report.reference import Reference, matching, read_reference, unversioned
 from td3.report.summary import RunSummary, read_run
 

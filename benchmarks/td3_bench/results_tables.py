@@ -22,7 +22,7 @@ from benchmarks.td3_bench.seed_statistics import (
     interquartile_mean,
     welch_interval,
 )
-from td3.report.intervals import mean_interval
+from td3.intervals import mean_interval
 from td3.report.summary import RunSummary
 from td3.text import duration, number
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from td3.report.intervals import Floats
+from td3.intervals import Floats
 from td3.report.reference import Reference
 
 RESAMPLES = 2000

@@ -7,10 +7,11 @@ if TYPE_CHECKING:
     from td3.algorithm.agent import TD3
     from td3.algorithm.networks import Actor, Critic
     from td3.algorithm.replay import ReplayBuffer
+    from td3.api.evaluate import evaluate
     from td3.api.resume import resume
+    from td3.api.run import Run, load_run
     from td3.api.train import train
     from td3.errors import RunStopped, UserError
-    from td3.policy.evaluation import evaluate
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy
     from td3.training.callbacks import STOP, Callback
@@ -27,7 +28,9 @@ _PUBLIC = {
     "Callback": "td3.training.callbacks",
     "STOP": "td3.training.callbacks",
     "Exploration": "td3.training.exploration.base",
-    "evaluate": "td3.policy.evaluation",
+    "Run": "td3.api.run",
+    "load_run": "td3.api.run",
+    "evaluate": "td3.api.evaluate",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",
     "RunStopped": "td3.errors",
@@ -43,10 +46,12 @@ __all__ = [
     "Exploration",
     "Policy",
     "ReplayBuffer",
+    "Run",
     "RunStopped",
     "UserError",
     "evaluate",
     "load_policy",
+    "load_run",
     "resume",
     "train",
 ]

@@ -30,7 +30,6 @@ import td3
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
 from td3.algorithm.settings import UpdateSettings
-from td3.config import Config
 from td3.errors import UserError
 from td3.seeding import stream_state
 
@@ -134,34 +133,6 @@ def test_training_and_loading_a_policy_take_one_line_each(tmp_path: Path) -> Non
     assert abs(action[0]) <= 2
 
 
-def test_settings_may_be_named_with_their_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Config] = []
-
-    def begin(config: Config, folder: Path, shown: object) -> tuple[Path, int]:
-        asked.append(config)
-        return folder, 0
-
-    monkeypatch.setattr("td3.api.train.start", begin)
-    nested = TINY | {"environment": {"id": "Pendulum-v1", "action_repeat": 2}}
-    td3.train(run=tmp_path, **nested)
-    flat = {"loop.random_steps": 10, "agent.batch_size": 4, "environment.action_repeat": 2}
-    rest = TINY | {"loop": {}, "agent": {"hidden_sizes": [8]}}
-    td3.train("Pendulum-v1", run=tmp_path, **rest, **flat)
-    assert asked[0] == asked[1]
-    assert asked[0].environment.action_repeat == 2
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"agent.batch_sise": 3}, "'agent.batch_sise'. Did you mean 'agent.batch_size'"),
-        ({"agent": {"tau": 0.1}, "agent.tau": 0.2}, "agent.tau is given twice."),
-        ({"environment.id": "Hopper-v5"}, "environment.id is given twice."),
-        ({"loop": 5, "steps": 3}, "loop is a table of settings, not 5."),
-    ]
-    for settings, message in wrong:
-        with pytest.raises(td3.UserError, match=message):
-            td3.train("Pendulum-v1", **settings)
-
-
 def test_training_from_python_shows_how_it_goes_unless_it_is_to_be_quiet(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,14 +157,6 @@ def test_a_policy_that_never_acts_is_remarked_on(
 def test_an_environment_is_named_not_given() -> None:
     with pytest.raises(UserError, match=r"must be an id, e\.g\. 'Pendulum-v1', not <TimeLimit"):
         td3.train(gym.make("Pendulum-v1"))  # type: ignore[arg-type]
-
-
-def test_who_is_interrupted_hears_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("td3.api.train.start", lambda config, folder, shown: (folder, 130))
-    with pytest.raises(KeyboardInterrupt, match=f"Saved. Continue with: td3 resume {tmp_path}"):
-        td3.train("Pendulum-v1", "quick", run=tmp_path)
 
 
 def test_the_same_seed_gives_the_same_agent() -> None:

@@ -10,7 +10,7 @@ from benchmarks.td3_bench.seed_statistics import (
     probability_of_improvement,
     welch_interval,
 )
-from td3.report.intervals import mean_interval
+from td3.intervals import mean_interval
 from td3.report.reference import Reference
 
 

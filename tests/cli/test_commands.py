@@ -15,9 +15,9 @@ from td3.cli.evaluate import interval
 from td3.cli.outcome import finish
 from td3.cli.values import read_kwargs
 from td3.config import Config, declared_settings
+from td3.intervals import over_seeds
 from td3.policy.load import load_policy
 from td3.policy.video import film
-from td3.report.intervals import over_seeds
 
 SMALL = [
     "--recipe",

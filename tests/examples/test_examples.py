@@ -44,7 +44,7 @@ def test_callback_example_stops_when_the_goal_is_reached(tmp_path: Path) -> None
 
 def test_plot_example_reads_every_seed_and_writes_a_figure(tmp_path: Path) -> None:
     example = load("plot_runs")
-    curves = example.read_metric(RUN, "evaluation", "mean_return")
+    curves = example.read_metric(RUN, "evaluations", "mean_return")
     assert {seed: points[-1][0] for seed, points in curves.items()} == dict.fromkeys(
         range(3), 100_000
     )

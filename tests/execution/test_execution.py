@@ -184,7 +184,7 @@ def test_run_measures_threads_once_and_stores_them(
     settings = {"agent": {"hidden_sizes": [8], "batch_size": 4}, "device": "cpu", "seeds": 2}
     loop = {"steps": 40, "random_steps": 20, "replay_size": 100}
     try:
-        run = train("Pendulum-v1", "quick", run=tmp_path / "run", loop=loop, **settings)
+        run = train("Pendulum-v1", "quick", run=tmp_path / "run", loop=loop, **settings).folder
         assert torch.get_num_threads() == 2
         assert asked == [(3, 1, (8,), 4, 2)]
         assert "\nthreads = 2\n" in (run / "config.toml").read_text(encoding="utf-8")

@@ -54,7 +54,7 @@ def run(tmp_path: Path) -> Path:
 
 def test_resume_finished_run_without_checkpoint_is_refused(tmp_path: Path) -> None:
     loop = {"steps": 60, "random_steps": 20}
-    folder = train("Pendulum-v1", "quick", run=tmp_path / "run", loop=loop, threads=1)
+    folder = train("Pendulum-v1", "quick", run=tmp_path / "run", loop=loop, threads=1).folder
     metrics = (folder / "metrics.jsonl").read_bytes()
     shutil.rmtree(folder / "checkpoints")
     with pytest.raises(UserError, match="has no checkpoints; it cannot be continued"):

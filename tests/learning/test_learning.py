@@ -1,6 +1,5 @@
 """Agents learn what they should, from several seeds."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +10,24 @@ import td3
 from td3.environments.environment import Environment
 
 
-def best_evaluations(folder: Path) -> dict[int, float]:
-    best: dict[int, float] = {}
-    for line in (folder / "metrics.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        if record["kind"] == "evaluation":
-            seed = record["seed"]
-            best[seed] = max(best.get(seed, -1e9), record["mean_return"])
-    return best
+def best_evaluations(run: td3.Run) -> dict[int, float]:
+    """The best mean return of each seed."""
+    table = run.evaluations
+    seeds = set(table["seed"].tolist())
+    return {seed: float(table.where(seed=seed)["mean_return"].max()) for seed in seeds}
 
 
 def test_pendulum_is_learnt_from_three_seeds(tmp_path: Path) -> None:
     """The quick recipe, shortened to what it needs: −200 or better from every seed."""
-    folder = td3.train(recipe="quick", seeds=3, run=tmp_path / "run", steps=12_000)
-    best = best_evaluations(folder)
+    run = td3.train(recipe="quick", seeds=3, run=tmp_path / "run", steps=12_000)
+    best = best_evaluations(run)
     assert len(best) == 3
     assert min(best.values()) >= -200, best
 
 
 @pytest.mark.learning
 def test_inverted_double_pendulum_is_learnt(tmp_path: Path) -> None:
-    folder = td3.train(
+    run = td3.train(
         "InvertedDoublePendulum-v5",
         "paper",
         seeds=2,
@@ -40,14 +36,14 @@ def test_inverted_double_pendulum_is_learnt(tmp_path: Path) -> None:
         loop={"random_steps": 1_000},
         evaluation={"every": 2_000},
     )
-    best = best_evaluations(folder)
+    best = best_evaluations(run)
     assert min(best.values()) >= 9_000, best
 
 
 @pytest.mark.learning
 def test_the_course_recipe_learns_pendulum(tmp_path: Path) -> None:
     """Training after each episode, 400-300 networks, batches of 100, as in the walk-throughs."""
-    folder = td3.train(
+    run = td3.train(
         "Pendulum-v1",
         "course",
         seeds=2,
@@ -56,7 +52,7 @@ def test_the_course_recipe_learns_pendulum(tmp_path: Path) -> None:
         loop={"random_steps": 1_000},
         evaluation={"every": 1_000},
     )
-    best = best_evaluations(folder)
+    best = best_evaluations(run)
     assert min(best.values()) >= -200, best
 
 
@@ -65,7 +61,7 @@ def test_a_picture_and_a_number_are_seen_together(tmp_path: Path) -> None:
 
     An agent that sees only one of the two earns about -5; the best mean is -0.37.
     """
-    folder = td3.train(
+    run = td3.train(
         {"id": "support.find:Find-v0", "frame_stack": 2},
         "quick",
         run=tmp_path / "run",
@@ -80,8 +76,8 @@ def test_a_picture_and_a_number_are_seen_together(tmp_path: Path) -> None:
         loop={"random_steps": 300},
         evaluation={"every": 500, "episodes": 20},
     )
-    assert best_evaluations(folder)[0] > -1
-    policy = td3.load_policy(folder)
+    assert best_evaluations(run)[0] > -1
+    policy = td3.load_policy(run)
     made = Environment(policy.environment)
     observation, _ = made.env.reset(seed=1)
     earned, over = 0.0, False

@@ -6,10 +6,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from td3.config import EnvironmentConfig
 from td3.layout import Observation
-from td3.policy.evaluation import episode_seeds, evaluate
+from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
 
 
 class Endless(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
@@ -85,3 +86,19 @@ def test_evaluate_endless_episode_stops_at_max_steps() -> None:
 def test_evaluate_gives_one_return_per_seed(episodes: int) -> None:
     found = evaluate(still, EnvironmentConfig(id="Pendulum-v1"), list(range(episodes)))
     assert found.returns.shape == (episodes,)
+
+
+def test_evaluation_states_mean_std_and_interval() -> None:
+    found = Evaluation(np.array([1.0, 2.0, 3.0, 6.0]), np.array([10, 20, 30, 40]))
+    assert (found.mean, found.std) == (3.0, np.std([1, 2, 3, 6]))
+    expected = stats.t.interval(0.95, 3, 3.0, stats.sem([1, 2, 3, 6]))
+    np.testing.assert_allclose(found.interval, expected)
+    assert repr(found) == (
+        "Evaluation(mean return 3 ± 1.87, 95 % interval -0.4374 to 6.437, 4 episodes of 25 steps)"
+    )
+
+
+def test_evaluation_of_one_episode_has_no_interval() -> None:
+    found = Evaluation(np.array([1.5]), np.array([7]))
+    assert np.isnan(found.interval).all()
+    assert repr(found) == "Evaluation(mean return 1.5 ± 0, 1 episode of 7 steps)"

@@ -16,6 +16,7 @@ from td3.launch.assembly import make_replay
 from td3.launch.start import open_training
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import read_config
+from td3.run.memory import IMAGES_FILE
 from td3.signals import StopRequest
 from td3.training.population import Population
 
@@ -102,7 +103,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
     environment = Environment(config.environment)
     environment.close()
     population = Population(config, torch.device("cpu"))
-    replay = make_replay(config, population, environment.task, "cpu", folder)
+    replay = make_replay(config, population, environment.task, "cpu", folder / IMAGES_FILE)
     checkpoint = newest_checkpoint(folder, replay)
     assert checkpoint is not None
     own = {k.removeprefix("replay/"): t for k, t in checkpoint.tensors.items() if "replay/" in k}

@@ -1,9 +1,11 @@
 """`td3.train`: start a run from Python."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
+from td3.api.run import Run
 from td3.config import Config, from_dict, load_recipe
 from td3.environments.factories import Factory, name_environment
 from td3.errors import UserError
@@ -11,6 +13,7 @@ from td3.launch.progress import open_display
 from td3.launch.start import start
 from td3.run.folder import folder_name, unused_path
 from td3.training.callbacks import Callback
+from td3.training.loop import Training
 
 Environment = str | Factory | Mapping[str, Any]
 
@@ -20,10 +23,11 @@ def train(
     environment: Environment = ...,
     recipe: str = ...,
     *,
-    run: str | Path | None = ...,
+    run: str | os.PathLike[str] | None = ...,
     quiet: bool = ...,
+    callbacks: Sequence[Callback] = ...,
     **settings: Any,
-) -> Path: ...
+) -> Run: ...
 
 
 @overload
@@ -31,22 +35,23 @@ def train(
     environment: list[Environment],
     recipe: str = ...,
     *,
-    run: str | Path | None = ...,
+    run: str | os.PathLike[str] | None = ...,
     quiet: bool = ...,
+    callbacks: Sequence[Callback] = ...,
     **settings: Any,
-) -> list[Path]: ...
+) -> list[Run]: ...
 
 
 def train(
     environment: Environment | list[Environment] = "",
     recipe: str = "paper",
     *,
-    run: str | Path | None = None,
+    run: str | os.PathLike[str] | None = None,
     quiet: bool = False,
     callbacks: Sequence[Callback] = (),
     **settings: Any,
-) -> Path | list[Path]:
-    """Train TD3 and return the run folder, like `td3 train`.
+) -> Run | list[Run]:
+    """Train TD3, like `td3 train`, and return the run with its agent, policies and results.
 
     Args:
         environment: A Gymnasium id, a class, a function that returns a new environment, or
@@ -64,7 +69,7 @@ def train(
             `steps` is short for `loop.steps`.
 
     Returns:
-        The run folder; for a list, the list of run folders.
+        The run; for a list, a list of runs. `td3.load_run` gives it again later.
 
     Raises:
         UserError: A setting is wrong, or the task cannot be trained.
@@ -73,31 +78,46 @@ def train(
 
     Example:
         run = td3.train("Pendulum-v1", "quick", seed=1)
+        run.evaluations["mean_return"]
     """
     if isinstance(environment, list | tuple):
-        return train_each(list(environment), recipe, run, quiet, settings)
+        return train_each(list(environment), recipe, run, quiet, callbacks, settings)
     config = read_settings(environment, recipe, settings)
+    trained: list[Training] = []
     with open_display(config, quiet) as shown:
-        folder, code = start(config, Path(run) if run else None, shown, callbacks)
+        path = Path(run) if run else None
+        folder, code = start(config, path, shown, callbacks, trained.append)
+    return finish_run(folder, code, trained)
+
+
+def finish_run(folder: Path, code: int, trained: list[Training]) -> Run:
+    """The run with the agent and the replay buffer of its training, which is closed by now.
+
+    Raises KeyboardInterrupt if the exit code is not 0.
+    """
     if code:
         # Not a return value: the caller may be in a loop over runs.
-        raise KeyboardInterrupt(f"Saved. Continue with: td3 resume {folder}")
-    return folder
+        raise KeyboardInterrupt(f"Saved. Continue with: td3.resume({str(folder)!r})")
+    (training,) = trained
+    return Run(folder, agent=training.agent, replay=training.replay)
 
 
 def train_each(
     environments: list[Environment],
     recipe: str,
-    run: str | Path | None,
+    run: str | os.PathLike[str] | None,
     quiet: bool,
+    callbacks: Sequence[Callback],
     settings: Mapping[str, Any],
-) -> list[Path]:
+) -> list[Run]:
     """Train on one environment after the other; all are checked before the first begins."""
     names = [read_settings(own, recipe, settings).environment.id for own in environments]
     runs = []
     for environment, name in zip(environments, names, strict=True):
         folder = unused_path(Path(run) / folder_name(name)) if run else None
-        runs.append(train(environment, recipe, run=folder, quiet=quiet, **settings))
+        runs.append(
+            train(environment, recipe, run=folder, quiet=quiet, callbacks=callbacks, **settings)
+        )
     return runs
 
 

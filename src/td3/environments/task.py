@@ -29,14 +29,17 @@ class ActionBounds:
     dtype: str
 
     def scale(self, action: NDArray[np.floating]) -> NDArray[Any]:
-        """Map an action from [-1, 1] to the environment's range, shape and dtype."""
+        """Map an action from [-1, 1] to the environment's range, shape and dtype.
+
+        Leading axes of a batch stay.
+        """
         if not self.is_unit_range:
             share = (action.astype(np.float64) + 1) / 2
             # high - low could overflow; this form cannot, and it reaches both ends exactly.
             action = self.low * (1 - share) + self.high * share
         # np.clip takes five times as long.
         clipped: NDArray[Any] = np.minimum(np.maximum(action, self.low), self.high)
-        return clipped.astype(self.dtype).reshape(self.shape)
+        return clipped.astype(self.dtype).reshape(action.shape[:-1] + self.shape)
 
     @functools.cached_property
     def is_unit_range(self) -> bool:

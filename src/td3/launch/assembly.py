@@ -54,7 +54,10 @@ def assemble(
     task = environments.task
     collector = make_collector(environments, population, streams)
     place = replay_place or check_memory(config, task)
-    replay = make_replay(config, population, task, place, folder)
+    file = folder / IMAGES_FILE
+    check_file(file)
+    remove(file)  # a run that was killed may have left it
+    replay = make_replay(config, population, task, place, file)
     agent = make_agent(config, population, task)
     interval = Interval(config.agents, device, config.environment.info)
     training = Training(
@@ -130,13 +133,13 @@ def make_agent(config: Config, population: Population, task: Task) -> TD3:
 
 
 def make_replay(
-    config: Config, population: Population, task: Task, place: str, folder: Path
+    config: Config, population: Population, task: Task, place: str, file: Path
 ) -> Replay:
-    """A replay buffer of transitions, or of observations if that is smaller or needed."""
+    """A replay buffer of transitions, or of observations if that is smaller or needed.
+
+    `file` takes the images if `place` is "disk".
+    """
     seeds, size = config.agent_seeds, config.loop.replay_size
-    file = folder / IMAGES_FILE
-    check_file(file)
-    remove(file)  # a run that was killed may have left it
     replay_class = load_variant(config.variant.name).replay_class
     if not stores_observations(config, task):
         return replay_class(size, seed=seeds, device=place)  # type: ignore[no-any-return]

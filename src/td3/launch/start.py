@@ -3,7 +3,7 @@
 import dataclasses
 import shutil
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -48,28 +48,35 @@ from td3.training.loop import Training
 from td3.training.metrics import Guarded, Sink
 from td3.training.stop_conditions import make_stop_conditions
 
+OnTraining = Callable[[Training], None]
+
 
 def start(
     config: Config,
     folder: Path | None = None,
     display: Display | None = None,
     callbacks: Sequence[Callback] = (),
+    on_training: OnTraining = lambda training: None,
 ) -> tuple[Path, int]:
-    """Start a run; returns its folder and an exit code (130 after Ctrl-C)."""
+    """Start a run; returns its folder and an exit code (130 after Ctrl-C).
+
+    `on_training` gets the training before its first step.
+    """
     show_phase(display, "making the environment and measuring threads")
     given = check(config).environment
     environment = dataclasses.replace(given, id=resolve_version(given.id))
     remember_environment(environment.id)
     setup = set_up(dataclasses.replace(config, environment=environment))
     with closing(setup.environment):
-        return start_training(setup, folder, display, callbacks)
+        return start_training(setup, folder, display, callbacks, on_training)
 
 
 def start_training(
     setup: Setup,
     folder: Path | None,
     display: Display | None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[Callback],
+    on_training: OnTraining,
 ) -> tuple[Path, int]:
     """Make the run folder and run the loop; returns the folder and an exit code."""
     is_new = folder is None or not folder.exists()
@@ -82,6 +89,7 @@ def start_training(
             if facts := training_code(training):
                 write_code(folder, facts)
             show_plan(training, folder)
+            on_training(training)
             return folder, run_loop(training, "start", display)
     except RunBusy:
         raise
@@ -119,6 +127,7 @@ def resume(
     callbacks: Sequence[Callback] = (),
     accept_changes: bool = False,
     ignore_stop: bool = False,
+    on_training: OnTraining = lambda training: None,
 ) -> int:
     """Continue a run from its newest valid checkpoint; returns an exit code.
 
@@ -131,6 +140,7 @@ def resume(
         callbacks: Objects that the run uses besides those that its config.toml names.
         accept_changes: Continue even if the code of the variant changed.
         ignore_stop: Drop the run's stop conditions.
+        on_training: Gets the training when it is restored.
     """
     config, origin = read_config(folder)
     find_environment(folder, config.environment.id, environment)
@@ -147,7 +157,9 @@ def resume(
     setup = set_up(dataclasses.replace(config, device=device or config.device))
     with closing(setup.environment):
         check_disk(setup.config, setup.task, setup.replay_place, folder)
-        return continue_training(setup, folder, origin, display, callbacks, accept_changes)
+        return continue_training(
+            setup, folder, origin, display, callbacks, accept_changes, on_training
+        )
 
 
 def training_code(training: Training) -> dict[str, str]:
@@ -178,8 +190,9 @@ def continue_training(
     folder: Path,
     origin: dict[str, str],
     display: Display | None,
-    callbacks: Sequence[Callback] = (),
-    accept_changes: bool = False,
+    callbacks: Sequence[Callback],
+    accept_changes: bool,
+    on_training: OnTraining,
 ) -> int:
     """Restore the newest checkpoint and run the loop; returns an exit code."""
     with open_training(
@@ -201,6 +214,7 @@ def continue_training(
         training.recorder.show(record)
         for remark in remarks:
             training.recorder.warn(training.step, remark)
+        on_training(training)
         return run_loop(training, "resume", display)
 
 

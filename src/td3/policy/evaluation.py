@@ -10,13 +10,15 @@ from td3.config import EnvironmentConfig, EvaluationConfig
 from td3.environments.environment import Environment
 from td3.environments.episode_info import success_of
 from td3.errors import UserError
+from td3.intervals import mean_interval
 from td3.layout import Observation
 from td3.seeding import Streams
+from td3.text import count, number
 
 Act = Callable[[Observation], NDArray[np.float32]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """Return and length of each episode; the return is NaN if an action was not finite."""
 
@@ -24,6 +26,32 @@ class Evaluation:
     lengths: NDArray[np.int64]
     successes: NDArray[np.float64] | None = None
     """1 or 0 for each episode whose last `info` has `is_success` or `success`; None: no episode."""
+
+    def __repr__(self) -> str:
+        text = f"mean return {number(self.mean, 4)} ± {number(self.std)}"
+        if len(self.returns) > 1:
+            low, high = (number(end, 4) for end in self.interval)
+            text += f", 95 % interval {low} to {high}"
+        episodes = count(len(self.returns), "episode")
+        return f"Evaluation({text}, {episodes} of {self.lengths.mean():.0f} steps)"
+
+    @property
+    def mean(self) -> float:
+        """The mean return."""
+        return float(self.returns.mean())
+
+    @property
+    def std(self) -> float:
+        """The population standard deviation of the returns (ddof = 0)."""
+        return float(self.returns.std())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the mean return over episodes; NaN for one episode."""
+        if len(self.returns) < 2:
+            return np.nan, np.nan
+        low, high = mean_interval(self.returns)
+        return float(low), float(high)
 
 
 def episode_seeds(seed: int, episodes: int) -> list[int]:

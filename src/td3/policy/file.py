@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -50,6 +51,13 @@ def action_card(bounds: ActionBounds) -> dict[str, Any]:
         "shape": list(bounds.shape),
         "dtype": bounds.dtype,
     }
+
+
+def read_bounds(card: Mapping[str, Any]) -> ActionBounds:
+    """Undo `action_card` for the card of a policy."""
+    action = card["action"]
+    low, high = np.array(action["low"]), np.array(action["high"])
+    return ActionBounds(low, high, tuple(action["shape"]), action["dtype"])
 
 
 def encoder_facts(encoder: Encoder | None) -> dict[str, Any]:

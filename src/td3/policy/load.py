@@ -21,7 +21,7 @@ POLICY_FILES = {
 
 
 def load_policy(
-    run: str | Path | None = None,
+    run: str | os.PathLike[str] | None = None,
     agent: int | None = None,
     *,
     pretrained: str = "",
@@ -31,7 +31,7 @@ def load_policy(
     """Load one policy of a run.
 
     Args:
-        run: A run folder, its `policy` folder, or one `.safetensors` file.
+        run: A `Run`, a run folder, its `policy` folder, or one `.safetensors` file.
         agent: Number of the agent. Default: the agent with the highest mean return.
         pretrained: A task with a pretrained policy, instead of `run`, for example "Hopper-v5".
         which: "best" for the policy with the highest evaluation, "last" for the newest one.

@@ -18,18 +18,19 @@ from td3.algorithm.normalizer import CLIP
 from td3.config import EnvironmentConfig, EvaluationConfig
 from td3.environments.environment import Environment
 from td3.environments.factories import Factory
-from td3.environments.task import ActionBounds, Task
+from td3.environments.task import Task
 from td3.errors import UserError
 from td3.layout import Observation, describe_layout, flatten
+from td3.policy.batches import describe_not_finite, flatten_batch
 from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
-from td3.policy.file import action_card
+from td3.policy.file import action_card, read_bounds
 from td3.policy.networks import build_networks, is_stock
 from td3.policy.trust import task_to_play
 from td3.policy.variants import build_agent
 
 
 class Policy:
-    """Maps an observation of the environment to an action of the environment.
+    """Maps an observation of the environment to an action of the environment; batches too.
 
     Args:
         card: How to use the tensors; see `policy_card`.
@@ -53,15 +54,13 @@ class Policy:
     ) -> None:
         self.card, self.tensors, self.name = dict(card), dict(tensors), name
         self.layout = card["observation"]
-        action = card["action"]
-        low, high = np.array(action["low"]), np.array(action["high"])
-        self.bounds = ActionBounds(low, high, tuple(action["shape"]), action["dtype"])
+        self.bounds = read_bounds(card)
         self.agent: TD3 | None = None
         """Acts instead of the networks below, for a variant with its own way to act."""
         if "variant" in card:
-            self.agent = build_agent(card, low.size, tensors, variant, name)
+            self.agent = build_agent(card, self.bounds.low.size, tensors, variant, name)
             return
-        networks = build_networks(card, low.size, tensors, actor_class)
+        networks = build_networks(card, self.bounds.low.size, tensors, actor_class)
         self.actor, self.encoder, self.statistics = networks
         layers = self.actor.layers(self.actor.flat.detach())
         self.layers = [(weight[0].numpy(), bias[0, 0].numpy()) for weight, bias in layers]
@@ -71,20 +70,47 @@ class Policy:
         when = "" if self.step is None else f", of step {self.step:,}"
         return f"Policy({self.environment.id}{when})"
 
-    def __call__(self, observation: Any) -> NDArray[Any]:
-        """The action for one observation; ValueError if it has another shape than expected."""
+    def __call__(self, observation: Any, *, check: bool = True) -> NDArray[Any]:
+        """Return the action for one observation, or the actions for a batch of observations.
+
+        Args:
+            observation: As the environment gives it. A batch has a leading axis in every array,
+                inside dictionaries and tuples too. What could be both is one observation.
+            check: Whether NaN and infinity in the observation are an error.
+
+        Returns:
+            The action in the shape of the environment, with a leading axis for a batch.
+
+        Raises:
+            ValueError: The observation has another shape than expected, or is not finite.
+        """
         try:
             state = flatten(self.layout, observation)
         except (KeyError, TypeError, ValueError) as error:
+            state = self.flatten_batch(observation, error)
+        # isfinite().all() takes three times as long.
+        if check and np.count_nonzero(np.isfinite(state)) < state.size:
+            raise ValueError(
+                f"not a finite observation of {self.environment.id}: {describe_not_finite(state)}"
+            )
+        return self.bounds.scale(self.act(state))
+
+    def flatten_batch(self, observations: Any, error: Exception) -> Observation:
+        """A batch as rows; `error` is why it is not a single observation."""
+        try:
+            return flatten_batch(self.layout, observations)
+        except (IndexError, KeyError, TypeError, ValueError):
             raise ValueError(
                 f"not an observation of {self.environment.id} "
                 f"(expected {describe_layout(self.layout)}): {error}"
             ) from error
-        return self.bounds.scale(self.act(state))
 
     @np.errstate(over="ignore", invalid="ignore")  # the caller checks for finite actions
     def act(self, state: Observation) -> NDArray[np.float32]:
-        """The action for one flat state, within [-1, 1]; not finite if the networks overflow."""
+        """The action for one flat state, or for each row of a batch.
+
+        It is within [-1, 1], and not finite if the networks overflow.
+        """
         if self.agent:
             return self.act_with_agent(self.agent, state)
         x = state
@@ -96,7 +122,7 @@ class Policy:
         return self.act_with_numpy(x) if self.uses_numpy else self.act_with_torch(x)
 
     def act_with_numpy(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The stock actor in NumPy: faster than PyTorch for a single state.
+        """The stock actor in NumPy: faster than PyTorch for one state, as fast for a batch.
 
         A second definition of `Actor.forward`; `is_stock` guards its use and a test compares them.
         """
@@ -106,26 +132,30 @@ class Policy:
         action: NDArray[np.float32] = np.tanh(x @ weight + bias)
         return action
 
+    @torch.no_grad()
     def act_with_agent(self, agent: TD3, state: Observation) -> NDArray[np.float32]:
         """The variant's own way to act."""
-        given = torch.from_numpy(state.astype(np.float32, copy=False)).view(1, 1, -1)
-        action: NDArray[np.float32] = agent.act(given).view(-1).numpy()
+        rows = torch.from_numpy(state.astype(np.float32, copy=False))
+        actions = agent.act(rows.view(1, -1, state.shape[-1]))
+        action: NDArray[np.float32] = actions.view(*state.shape[:-1], self.bounds.low.size).numpy()
         return action
 
     @torch.no_grad()
     def act_with_torch(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         """Any other actor."""
-        given = torch.from_numpy(x.astype(np.float32, copy=False)).view(1, 1, -1)
-        action: NDArray[np.float32] = self.actor(given).view(-1).numpy()
+        given = torch.from_numpy(x.astype(np.float32, copy=False)).view(1, -1, x.shape[-1])
+        action: NDArray[np.float32] = (
+            self.actor(given).view(*x.shape[:-1], self.bounds.low.size).numpy()
+        )
         return action
 
     @torch.no_grad()
     def encode(self, state: Observation) -> NDArray[np.float32]:
-        """The features of a state with images."""
+        """The features of one state with images, or of each row of a batch."""
         assert self.encoder is not None
-        features: NDArray[np.float32] = (
-            self.encoder(torch.from_numpy(state).view(1, 1, -1)).view(-1).numpy()
-        )
+        given = torch.from_numpy(state).view(1, -1, state.shape[-1])
+        seen = self.encoder(given).view(*state.shape[:-1], self.encoder.outputs)
+        features: NDArray[np.float32] = seen.numpy()
         return features
 
     def evaluate(
@@ -134,6 +164,7 @@ class Policy:
         seed: int = 1_000_000,
         tick: Callable[[], None] = lambda: None,
         environment: str | Factory = "",
+        max_steps: int | None = None,
     ) -> Evaluation:
         """Play noise-free episodes of its task, as `td3 evaluate` does.
 
@@ -144,6 +175,10 @@ class Policy:
             environment: Id, class or function of the task to play instead of the one in the policy
                 file. A task `module:Env-v0` or `module:name` needs it, because it imports
                 `module`.
+            max_steps: Longest episode. Default: as in the evaluations of training.
+
+        Returns:
+            The returns and lengths, with mean, standard deviation and 95 % interval.
 
         Raises:
             UserError: The task does not fit the policy, or it would import a module that only the
@@ -154,7 +189,7 @@ class Policy:
         tried.close()
         self.check_fits(tried.task)
         seeds = episode_seeds(seed, episodes)
-        return evaluate(self.act, config, seeds, self.max_steps, tick)
+        return evaluate(self.act, config, seeds, max_steps or self.max_steps, tick)
 
     def task_to_play(
         self,

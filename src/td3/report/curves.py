@@ -11,7 +11,7 @@ import numpy as np
 
 from td3.config import Config, describe_settings, dotted, to_dict
 from td3.config.checks import EXACT
-from td3.report.intervals import mean_interval
+from td3.intervals import mean_interval
 from td3.report.summary import Floats, RunSummary, Steps
 
 XAxis = Literal["steps", "hours"]

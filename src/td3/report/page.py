@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from td3.files import CURVES, check_output
+from td3.intervals import over_seeds
 from td3.report.curves import Curve, SeedLine, curves, last_steps
 from td3.report.document import escape, fold, markdown_table, media, to_html
 from td3.report.glossary import glossary, link
-from td3.report.intervals import over_seeds
 from td3.report.plots import TRAINING, plot, plot_training
 from td3.report.summary import Floats, Record, RunSummary, Steps
 from td3.text import count, duration, number

@@ -5,7 +5,7 @@ import math
 import statistics
 from typing import Any
 
-from td3.report.intervals import next_mean_interval, over_seeds
+from td3.intervals import next_mean_interval, over_seeds
 
 Row = dict[str, Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from td3.errors import UserError
-from td3.report.intervals import Floats, standard_errors
+from td3.intervals import Floats, standard_errors
 
 COLUMNS = ("env", "step", "mean_return", "std_return", "seeds")
 

@@ -164,9 +164,7 @@ def read_runs(folders: Sequence[Path]) -> list[RunSummary]:
 def read_run(folder: Path) -> RunSummary:
     """Read a run folder."""
     config = _read_config(folder)
-    lines, damaged = _read_metrics(folder)
-    usable = [record for record in lines if _is_metric(record)]
-    series = _series(usable)
+    series, damaged = read_series(folder)
     asked = from_dict({key: config[key] for key in ("seed", "seeds", "grid") if key in config})
     seeds = dict(enumerate(asked.agent_seeds))
     seeds |= {
@@ -183,8 +181,15 @@ def read_run(folder: Path) -> RunSummary:
         train={agent: tuple(series.get(("train", agent), ())) for agent in sorted(seeds)},
         own={agent: own[agent] if agent < len(own) else {} for agent in sorted(seeds)},
         events=tuple(_read_lines(folder / "events.jsonl")[0]),
-        damaged=damaged + len(lines) - len(usable),
+        damaged=damaged,
     )
+
+
+def read_series(folder: Path) -> tuple[dict[tuple[str, int], list[Record]], int]:
+    """The records of a run by kind and agent, in order of steps; and how many are unreadable."""
+    lines, damaged = _read_metrics(folder)
+    usable = [record for record in lines if _is_metric(record)]
+    return _series(usable), damaged + len(lines) - len(usable)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

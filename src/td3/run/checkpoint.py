@@ -260,9 +260,11 @@ def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
 
 
 def newest_checkpoint(
-    run: Path, replay: Replay, accept: Callable[[dict[str, Any]], object] = lambda facts: None
+    run: Path,
+    replay: Replay | None = None,
+    accept: Callable[[dict[str, Any]], object] = lambda facts: None,
 ) -> Checkpoint | None:
-    """Read the newest valid checkpoint and fill `replay` from it; None if there is none yet.
+    """Read the newest valid checkpoint and fill `replay`, if any, from it; None if there is none.
 
     `accept` gets its facts first, and may raise if `replay` has another shape.
     """
@@ -272,7 +274,8 @@ def newest_checkpoint(
             body = read_manifest(folder)
             accept(body["facts"])
             tensors = load(checked_bytes(folder / STATE, body["state"]))
-            fill(replay, run, body["segments"])
+            if replay is not None:
+                fill(replay, run, body["segments"])
             return Checkpoint(body["step"], tensors, body["facts"], body["segments"], rejected)
         except Invalid as error:
             rejected.append(f"checkpoint {folder.name} is not used: {error}")

@@ -21,7 +21,7 @@ FILES = ("config.toml", "metrics.jsonl", "events.jsonl")
 POLICY_NAME = re.compile(r"agent-[0-9]+(-last)?\.safetensors")
 
 
-class Run:
+class RunFolder:
     """A run folder that this process trains in."""
 
     def __init__(self, folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from td3.files import JsonLines
-from td3.run.folder import Run
+from td3.run.folder import RunFolder
 from td3.training.metrics import Record, Sink
 from td3.training.population import Population
 
@@ -15,7 +15,7 @@ class Recorder:
     """Writes records into the run folder and to every sink."""
 
     def __init__(self, folder: Path, population: Population, sinks: Sequence[Sink] = ()) -> None:
-        self.run, self.population, self.sinks = Run(folder), population, sinks
+        self.run, self.population, self.sinks = RunFolder(folder), population, sinks
         self.metrics = JsonLines(self.run.metrics)
         self.restart_clock(step=0)
 

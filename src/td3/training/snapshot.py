@@ -1,5 +1,7 @@
 """Save a training as a checkpoint, and continue from one."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -71,11 +73,27 @@ def restore_torch_random_state(state: TrainingState, found: dict[str, Tensor]) -
 
 def used_streams(state: TrainingState) -> dict[str, Stream]:
     """Every random stream that training draws from, by name."""
-    used = state.learner.streams() | {
-        "explore": [streams.explore for streams in state.streams],
-        "env": [streams.env for streams in state.streams],
-    }
-    return {f"{name}.{k}": s for name, group in used.items() for k, s in enumerate(group)}
+    return number_streams(
+        state.learner.streams()
+        | {
+            "explore": [streams.explore for streams in state.streams],
+            "env": [streams.env for streams in state.streams],
+        }
+    )
+
+
+def number_streams(groups: Mapping[str, Sequence[Stream]]) -> dict[str, Stream]:
+    """The streams of all agents by the names that a checkpoint has for them."""
+    return {f"{name}.{k}": s for name, group in groups.items() for k, s in enumerate(group)}
+
+
+def group_tensors(checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
+    """The tensors of each part: undo `all_tensors`."""
+    groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+    for name, tensor in checkpoint.tensors.items():
+        part, _, key = name.partition("/")
+        groups[part][key] = tensor
+    return groups
 
 
 def restore_training(state: TrainingState) -> list[str]:
@@ -89,10 +107,7 @@ def restore_training(state: TrainingState) -> list[str]:
         return []
     facts, folder = checkpoint.facts, state.recorder.run.folder
     remarks = [*checkpoint.rejected, *check_settings(state.config, facts["config"], folder)]
-    groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
-    for name, tensor in checkpoint.tensors.items():
-        part, _, key = name.partition("/")
-        groups[part][key] = tensor
+    groups = group_tensors(checkpoint)
     try:
         state.agent.restore(groups["agent"])
     except ValueError as error:  # the environment has other spaces now

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from td3.report.intervals import (
+from td3.intervals import (
     mean_interval,
     next_mean_interval,
     standard_errors,
