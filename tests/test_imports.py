@@ -22,7 +22,7 @@ LAYERS = """
     execution integrations
     launch
     report doctor bench
-    api
+    api testing
     cli
 """
 LAYER_OF = {group: row for row, line in enumerate(LAYERS.split("\n")) for group in line.split()}

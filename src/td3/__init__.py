@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from td3.api.resume import resume
     from td3.api.run import Run, load_run
     from td3.api.train import train
+    from td3.config.fields import setting
+    from td3.config.schema import VariantSettings
     from td3.errors import RunStopped, UserError
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy
@@ -33,6 +35,8 @@ _PUBLIC = {
     "evaluate": "td3.api.evaluate",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",
+    "VariantSettings": "td3.config.schema",
+    "setting": "td3.config.fields",
     "RunStopped": "td3.errors",
     "UserError": "td3.errors",
 }
@@ -49,10 +53,12 @@ __all__ = [
     "Run",
     "RunStopped",
     "UserError",
+    "VariantSettings",
     "evaluate",
     "load_policy",
     "load_run",
     "resume",
+    "setting",
     "train",
 ]
 __version__ = "0.1.0"

@@ -11,6 +11,7 @@ from td3.bench import measure
 from td3.bench.measure import Benchmark, Figure, Rounds
 from td3.config import Config, EnvironmentConfig
 from td3.config.checks import check
+from td3.config.variants import load_variant
 from td3.errors import UserError
 from td3.execution import make_learner
 from td3.execution.flop import update_flop
@@ -69,7 +70,8 @@ def prepare_update(config: Config, state_dim: int, action_dim: int) -> PreparedU
     config = check(dataclasses.replace(config, environment=EnvironmentConfig("random numbers")))
     device = measure.prepare_device(config)
     config = dataclasses.replace(config, device=str(device))
-    agent = TD3(
+    kind: type[TD3] = load_variant(config.variant.name)
+    agent = kind(
         state_dim,
         action_dim,
         hidden_sizes=config.agent.hidden_sizes,
@@ -77,6 +79,7 @@ def prepare_update(config: Config, state_dim: int, action_dim: int) -> PreparedU
         critic_learning_rate=config.agent.critic_learning_rate,
         seed=config.agent_seeds,
         device=config.device,
+        variant=config.variant,
     )
     replay = make_full_replay(config, state_dim, action_dim)
     interval, population = Interval(config.agents, device), Population(config, device)
@@ -87,11 +90,13 @@ def prepare_update(config: Config, state_dim: int, action_dim: int) -> PreparedU
 def make_full_replay(config: Config, state_dim: int, action_dim: int) -> ReplayBuffer:
     """Fill a replay buffer with random transitions: 1 in 100 terminal, actions in range."""
     place = check_memory(config, example_task(state_dim, action_dim))
-    replay = ReplayBuffer(config.loop.replay_size, seed=config.agent_seeds, device=place)
+    kind: type[ReplayBuffer] = load_variant(config.variant.name).replay_class
+    replay = kind(config.loop.replay_size, seed=config.agent_seeds, device=place)
     replay.allocate(state_dim, action_dim)
     assert replay.rows is not None
     replay.rows.normal_()
     replay.rows[..., 2 * state_dim : 2 * state_dim + action_dim].clamp_(-1, 1)
     replay.rows[..., -1].bernoulli_(0.01)
     replay.added[:] = replay.capacity
+    replay.note_new(torch.arange(replay.agents * replay.capacity))
     return replay

@@ -45,6 +45,8 @@ class Learning(Measurement):
     """Agents (seeds) trained side by side."""
     threads: int = 1
     """CPU threads."""
+    variant: str = ""
+    """Variant of TD3: a built-in name, or module:Class."""
     execution: Literal["auto", "eager"] = "auto"
     """auto: as fast as training; eager: plain PyTorch."""
     precision: Literal["tf32", "float32", "bf16"] = "tf32"
@@ -146,7 +148,7 @@ def run_measurement(
 
 def resolve_config(arguments: Measurement) -> "Config":
     """Return the recipe with the changes of the flags."""
-    from td3.config import load_recipe
+    from td3.config import from_dict, load_recipe
 
     config = dataclasses.replace(load_recipe(arguments.recipe), device=arguments.device)
     if not isinstance(arguments, Learning):
@@ -154,6 +156,8 @@ def resolve_config(arguments: Measurement) -> "Config":
     for name in ("agents", "threads"):
         if (value := getattr(arguments, name)) < 1:
             raise UserError(f"{name} must be 1 or more, got {value}.")
+    if arguments.variant:
+        config = from_dict({"variant": arguments.variant}, config)
     return dataclasses.replace(
         config,
         seeds=arguments.agents,

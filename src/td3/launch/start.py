@@ -168,8 +168,7 @@ def training_code(training: Training) -> dict[str, str]:
     parts: list[object] = [agent, training.replay]
     for network in agent.trained.values():
         parts += [network.online, network.optimizer]
-    if agent.normalizer:
-        parts.append(agent.normalizer)
+    parts += [part for part in (agent.normalizer, training.collector.exploration) if part]
     return code_facts(training.config.variant.name, parts)
 
 

@@ -109,15 +109,15 @@ def check_code(now: dict[str, str], before: dict[str, str], folder: Path) -> Non
     """Refuse to continue a run with other code than it was started with."""
     if now == before:
         return
-    old, new = (f"{f.get('module')}:{f.get('class')}" for f in (before, now))
-    if not now or (before and old != new):
-        what = f"was trained with changed methods of TD3 ({old}), which this process does not have"
-        if now:
-            what = f"was trained with the class {old}, not with {new}"
+    old, new = (f"{facts.get('module')}:{facts.get('class')}" for facts in (before, now))
+    if not now:
+        what = f"was trained with changed methods ({old}), which this process does not have"
     elif not before:
         what = f"was trained with plain TD3, and methods of {new} are changed now"
+    elif old != new:
+        what = f"was trained with the class {old}, not with {new}"
     else:
-        what = f"was trained with another version of {new}: its source has changed"
+        what = f"was trained with other code: the source of {new}, or of what it uses, has changed"
     raise UserError(
         f"{folder} {what}. Restore the code, or continue with --accept-changes "
         "(in Python: accept_changes=True); the result is then not exact."
