@@ -66,9 +66,8 @@ def main(arguments: Arguments) -> None:
     print(f"{'variant':<14}{'ms':>9}{'time / TD3':>12}{'plain PyTorch / fast':>22}")
     for variant, seconds in found.items():
         fast, eager = seconds["auto"], seconds["eager"]
-        milliseconds = 1e3 * statistics.median(fast)
-        row = f"{milliseconds:>9.3f}{ratio(fast, found['']['auto']):>12.2f}{ratio(eager, fast):>22.1f}"
-        print(f"{variant or 'TD3':<14}{row}")
+        figures = 1e3 * statistics.median(fast), ratio(fast, found[""]["auto"]), ratio(eager, fast)
+        print("{:<14}{:>9.3f}{:>12.2f}{:>22.1f}".format(variant or "TD3", *figures))
     if arguments.out:
         facts = {"agents": arguments.agents, "threads": arguments.threads, "seconds": found}
         arguments.out.write_text(json.dumps(facts | describe_circumstances(), indent=2) + "\n")
