@@ -90,18 +90,18 @@ class OtherSampling(TD3):
     replay_class = NewestFirst
 
 
-class SignAdam(Adam):
+class GradientDescent(Adam):
     """An optimizer of one's own."""
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         (parameter,) = self.param_groups[0]["params"]
-        parameter -= 0.01 * parameter.grad.sign() * (parameter.grad.abs() > 1e-4)
+        parameter -= 0.01 * parameter.grad
 
 
 class OtherOptimizer(TD3):
     def make_optimizer(self, network: StackedParameters, learning_rate: float | Tensor) -> Adam:
-        return SignAdam(network, learning_rate)
+        return GradientDescent(network, learning_rate)
 
 
 class LayerNormInside(Critic):

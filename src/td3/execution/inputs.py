@@ -107,7 +107,7 @@ def make_sampler(context: UpdateContext, batch: Batch, noise: Any) -> Sampler:
 
 def batch_writer(context: UpdateContext, batch: Batch) -> Sampler:
     agent, replay, size = context.agent, context.replay, context.batch_size
-    if samples_as_td3_does(replay):
+    if samples_as_td3_does(replay) and batch.state._base is not None:
         rows = whole_rows(batch)
 
         def gather_rows() -> Any:

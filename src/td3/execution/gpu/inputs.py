@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.execution.context import UpdateContext
@@ -100,7 +100,11 @@ class HostInputs:
 
     def __init__(self, context: UpdateContext) -> None:
         self.replay = context.replay
-        self.inputs = example_inputs(context)
+        # Copies with memory of their own: compiled code expects the layout of its trial run.
+        self.inputs: tuple[Batch, Any] = tree_map(
+            lambda tensor: tensor.clone(memory_format=torch.contiguous_format),
+            example_inputs(context),
+        )
         self.given = {str(k): tensor for k, tensor in enumerate(tree_leaves(self.inputs))}
         self.write = make_sampler(context, *self.inputs)
         self.chosen: Any = None
