@@ -68,6 +68,16 @@ def test_fuse_adam_with_a_subclass_keeps_its_step() -> None:
     assert "step" not in agent.critic_optimizer.__dict__
 
 
+def test_cpu_plan_of_stock_agent_takes_fused_adam_steps() -> None:
+    learner = CpuLearner(*parts(config(2)))
+    learner.replay.allocate(learner.agent.state_dim, learner.agent.action_dim)
+    learner.replay.added[:] = 1
+    learner.learn(1)
+    traced = learner.updates[None].traced[True].graph
+    steps = [node for node in traced.graph.nodes if "_fused_adam_" in str(node.target)]
+    assert len(steps) == 4  # of two networks with two agents
+
+
 def test_cpu_learner_with_subclasses_matches_eager_learner() -> None:
     learners = []
     for make in (Learner, CpuLearner):

@@ -83,7 +83,9 @@ def prepare_update(config: Config, state_dim: int, action_dim: int) -> PreparedU
     )
     replay = make_full_replay(config, state_dim, action_dim)
     interval, population = Interval(config.agents, device), Population(config, device)
-    learner = make_learner(agent, replay, interval, population, config.execution, config.precision)
+    learner = make_learner(
+        agent, replay, interval, population, config.execution, config.precision, check=False
+    )
     return PreparedUpdate(config, device, learner, state_dim, action_dim)
 
 

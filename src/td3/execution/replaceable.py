@@ -1,17 +1,20 @@
 """Which methods a hand-written kernel may replace: only those that are not overridden."""
 
+import inspect
+
 import torch
 
 from td3.algorithm.adam import Adam
 from td3.algorithm.stacked import StackedMLP
 
-PLAIN_STEP = getattr(Adam.step, "__wrapped__", Adam.step)  # PyTorch wraps it for its profiler
+PLAIN_STEP = inspect.unwrap(Adam.step)  # PyTorch wraps it, also later, for its profiler
 
 
 def is_plain_adam(optimizer: Adam) -> bool:
     """Whether a fused kernel does what this optimizer's `step` does."""
-    own = vars(optimizer).get("step")
-    return type(optimizer) is Adam and (own is None or getattr(own, "__func__", own) is PLAIN_STEP)
+    own = vars(optimizer).get("step", Adam.step)
+    step = inspect.unwrap(getattr(own, "__func__", own))
+    return type(optimizer) is Adam and step is PLAIN_STEP
 
 
 def is_fusible(network: StackedMLP) -> bool:
