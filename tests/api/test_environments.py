@@ -79,8 +79,8 @@ def test_train_on_a_list_trains_one_run_each(tmp_path: Path) -> None:
     given = [Counting, "Pendulum-v1", functools.partial(Counting, at=2)]
     runs = td3.train(given, run=tmp_path, **{**SMALL, "steps": 100})
     names = ["support.worker_tasks-Counting", "Pendulum-v1", "support.worker_tasks-Counting-2"]
-    assert runs == [tmp_path / name for name in names]
-    assert [read_config(run)[0].environment.kwargs for run in runs] == [{}, {}, {"at": 2}]
+    assert [run.folder for run in runs] == [tmp_path / name for name in names]
+    assert [read_config(run.folder)[0].environment.kwargs for run in runs] == [{}, {}, {"at": 2}]
 
 
 def test_train_on_a_list_is_refused_before_the_first_run(tmp_path: Path) -> None:

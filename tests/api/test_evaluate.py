@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import PendulumEnv
 
 import td3
 from td3.cli import main
@@ -106,7 +107,12 @@ def test_evaluate_closes_only_what_it_made() -> None:
     assert not own.closed
 
 
-@pytest.mark.parametrize("environment", ["Pendulum-v1", Counting])
+def test_evaluate_refuses_a_policy_in_an_environment_with_other_bounds(policy: Policy) -> None:
+    with pytest.raises(UserError, match="no longer those that agent-0 was trained on"):
+        td3.evaluate(policy, Counting, 2)
+
+
+@pytest.mark.parametrize("environment", ["Pendulum-v1", PendulumEnv])
 def test_evaluate_stops_episodes_at_max_steps(policy: Policy, environment: Any) -> None:
     assert td3.evaluate(policy, environment, 2, max_steps=5).lengths.tolist() == [5, 5]
     assert td3.evaluate(two, environment, 2, max_steps=5).lengths.tolist() == [5, 5]
@@ -120,7 +126,7 @@ def test_evaluate_stops_episodes_at_max_steps(policy: Policy, environment: Any) 
         (lambda: td3.evaluate(3, "Pendulum-v1"), "policy must be a policy, a run, a path or a"),  # type: ignore[arg-type]
         (lambda: td3.evaluate(two, "Pendulumm-v1"), "No environment 'Pendulumm-v1' is registered"),
         (lambda: td3.evaluate(two, "Pendulum-v1", 0), "Episodes must be 1 or more, not 0"),
-        (lambda: td3.evaluate(two, lambda: 3), "returned 3, not a gymnasium.Env"),  # type: ignore[arg-type,return-value]
+        (lambda: td3.evaluate(two, lambda: 3), "returned int, not a gymnasium.Env"),  # type: ignore[arg-type,return-value]
         (lambda: td3.evaluate("runs/none"), "runs/none does not exist"),
     ],
 )

@@ -540,7 +540,8 @@ def test_train_help_all_shows_every_setting_in_80_columns(
         main(["train", "--help-all"])
     text = capsys.readouterr().out
     for key in declared_settings(Config):
-        assert f"--{key.replace('_', '-')}" in text
+        flag = key.removesuffix(".name").replace("_", "-")  # --variant, not --variant.name
+        assert f"--{flag}" in text
     assert [line for line in text.splitlines() if len(line) > 80] == []
 
 

@@ -139,7 +139,7 @@ def test_gpu_learner_freezes_the_same_agent(
     simulate_device(monkeypatch)
     monkeypatch.setattr(
         "td3.launch.assembly.make_learner",
-        lambda *given: GpuLearner(*given[:4], compiled=False, fused=False),
+        lambda *given, **options: GpuLearner(*given[:4], compiled=False, fused=False, **options),
     )
     captured = trained(config, tmp_path / "captured")
     for stop in sorted(set(read_run(tmp_path / "captured").frozen.values())):

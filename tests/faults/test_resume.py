@@ -271,8 +271,8 @@ def test_gpu_learner_in_pieces_gives_the_same_numbers(
     train_in_pieces(dataclasses.replace(config, execution="eager"), tmp_path / "plain", [])
     simulate_device(monkeypatch)
 
-    def captured(*given: Any) -> GpuLearner:
-        return GpuLearner(*given[:4], compiled=False, fused=False)
+    def captured(*given: Any, **options: Any) -> GpuLearner:
+        return GpuLearner(*given[:4], compiled=False, fused=False, **options)
 
     monkeypatch.setattr("td3.launch.assembly.make_learner", captured)
     assert train_in_pieces(config, tmp_path / "whole", []) == []
