@@ -148,10 +148,11 @@ class CheckedLearner(Learner):
         """The name of a tensor that the two paths changed differently; empty if there is none."""
         kind = "float64" if self.agent.dtype == torch.float64 else self.precision
         share, floor = TOLERANCE[kind]
-        mine = self.agent.tensors()
-        for name, right in eager.tensors().items():
+        mine, right = as_rows(self.agent.tensors()), as_rows(eager.tensors())
+        start, sound = as_rows(before), healthy_agents(right)
+        for name in right:
             limit = share * (STRICTER if "_optimizer." in name else 1)
-            if not is_close(mine[name], right, before[name], limit, floor):
+            if not is_close(*(part[name][sound] for part in (mine, right, start)), limit, floor):
                 return name
         return ""
 
@@ -222,14 +223,19 @@ class Snapshot:
             restore_stream(stream, state)
 
 
+def as_rows(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors in double precision with one row for each agent."""
+    return {name: tensor.double().reshape(len(tensor), -1) for name, tensor in tensors.items()}
+
+
+def healthy_agents(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Which agents have only numbers of a size that both paths can represent."""
+    largest = [rows.abs().amax(dim=1).cpu() for rows in tensors.values() if rows.numel()]
+    return torch.stack(largest, dim=1).lt(DIVERGING).all(dim=1)  # false for NaN
+
+
 def is_close(mine: Tensor, right: Tensor, before: Tensor, share: float, floor: float) -> bool:
-    """Whether a tensor changed in the same way on both paths; agents that diverge are ignored."""
-    rows = [
-        tensor.double().flatten(1) if tensor.dim() > 1 else tensor.double()[:, None]
-        for tensor in (mine, right, before)
-    ]
-    sound = rows[1].abs().amax(dim=1) < DIVERGING  # false for NaN
-    mine, right, before = (part[sound] for part in rows)
+    """Whether a tensor changed in the same way on both paths."""
     allowed = share * (right - before).norm() + floor * right.norm()
     return bool((right - mine).norm() <= allowed)
 
