@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from td3.algorithm.agent import TD3
     from td3.algorithm.networks import Actor, Critic
     from td3.algorithm.replay import ReplayBuffer
+    from td3.algorithm.stacked import per_agent
     from td3.api.evaluate import evaluate
     from td3.api.resume import resume
     from td3.api.run import Run, load_run
@@ -37,6 +38,7 @@ _PUBLIC = {
     "load_policy": "td3.policy.load",
     "VariantSettings": "td3.config.schema",
     "setting": "td3.config.fields",
+    "per_agent": "td3.algorithm.stacked",
     "RunStopped": "td3.errors",
     "UserError": "td3.errors",
 }
@@ -57,6 +59,7 @@ __all__ = [
     "evaluate",
     "load_policy",
     "load_run",
+    "per_agent",
     "resume",
     "setting",
     "train",

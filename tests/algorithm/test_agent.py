@@ -155,7 +155,7 @@ def test_a_policy_that_never_acts_is_remarked_on(
 
 
 def test_an_environment_is_named_not_given() -> None:
-    with pytest.raises(UserError, match="environment is a TimeLimit object, but a run makes"):
+    with pytest.raises(UserError, match="a TimeLimit object, but a run makes its environments"):
         td3.train(gym.make("Pendulum-v1"))  # type: ignore[arg-type]
 
 
@@ -428,3 +428,18 @@ def test_restore_names_a_missing_tensor() -> None:
     del tensors["critic.layer_1.weight"]
     with pytest.raises(ValueError, match=r"another shape: critic.layer_1.weight is missing"):
         agent.restore(tensors)
+
+
+class MeanOverAgents(TD3):
+    """A common mistake."""
+
+    def critic_loss(self, values: Any, target_q: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.mse_loss(values[0], target_q)
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+def test_update_with_a_loss_over_all_agents_is_refused(agents: int) -> None:
+    agent = MeanOverAgents(STATE, ACTION, hidden_sizes=(8, 8), seed=range(agents))
+    batch = Batch(*(torch.zeros(agents, 4, width) for width in (STATE, STATE, ACTION, 1, 1)))
+    with pytest.raises(UserError, match=rf"shape \({agents},\), got \(\); take the mean"):
+        agent.update(batch, agent.draw_noise(4))

@@ -35,6 +35,7 @@ def test_documented_command_parses(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples")  # my_variant
     (tmp_path / "mine.toml").write_text(recipe_text("paper"))
     load = importlib.import_module
 

@@ -4,17 +4,23 @@ import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
+from support.own_updates import SLOW
 
 import td3
-from td3.config import Config, dotted, to_dict
+from td3.config import Config, dotted, from_dict, to_dict
+from td3.config.variants import BUILT_IN, load_variant
+from td3.testing import check_variant
 from td3.training.metrics import Interval, evaluation_record
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+CHANGE = DOCS / "guide" / "change-the-algorithm.md"
+SNIPPET = re.compile(r'--8<-- "([^"]+):([^"]+)"')
 READING = (DOCS / "guide" / "reading-your-run.md").read_text(encoding="utf-8")
 STEPS = (DOCS / "fifteen-steps.md").read_text(encoding="utf-8")
 BOOKKEEPING = {"kind", "step", "agent", "seed", "best"}  # which record, not what it measures
@@ -124,11 +130,63 @@ def test_api_reference_has_an_entry_with_an_example(name: str) -> None:
 
 def test_api_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (DOCS / "api.md").read_text(encoding="utf-8")
-    names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(block, names)
+    names = run_blocks(DOCS / "api.md")
     assert isinstance(names["policy"], td3.Policy)
+
+
+def run_blocks(page: Path) -> dict[str, Any]:
+    """Run the Python blocks of a page in order; returns the names that they define."""
+    text = page.read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "page"}  # the module of its classes
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(SNIPPET.sub(lambda found: snippet(found[1], found[2]), block), names)
+    return names
+
+
+def snippet(file: str, section: str) -> str:
+    """A part of a file that a page includes."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return text.partition(f"[start:{section}]\n")[2].partition(f"# --8<-- [end:{section}]")[0]
+
+
+def test_change_the_algorithm_runs_and_its_variants_are_fast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks(CHANGE)
+    assert names["run"].config.variant.delta == 0.5
+    assert names["run"].evaluations["step"].max() == 1_800
+    for name in ("Huber", "ThreeCritics", "LayerNorm", "ScaledRewards", "UniformSmoothing"):
+        report = check_variant(names[name], learns=False)
+        assert not report.notes, report
+    assert not check_variant(names["StratifiedTD3"]).failed
+
+
+def test_worked_examples_have_at_most_15_lines() -> None:
+    text = CHANGE.read_text(encoding="utf-8").partition("## Settings of your own")[0]
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 4
+    for block in blocks:
+        code = [line for line in block.splitlines() if line and not line.startswith("import ")]
+        assert len(code) <= 15
+
+
+@pytest.mark.parametrize("reason", SLOW.values())
+def test_change_the_algorithm_explains_why_an_update_is_slow(reason: str) -> None:
+    reasons = CHANGE.read_text(encoding="utf-8").partition("## What is fast")[2]
+    assert reason in reasons
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_variants_page_names_steps_and_settings_of_every_variant(name: str) -> None:
+    text = (DOCS / "guide" / "variants.md").read_text(encoding="utf-8")
+    replaced, settings = re.findall(rf"^\| `{name}` \| (.*?) \|", text, re.MULTILINE)
+    stated = re.search(r"Replaces steps? ([\d, and]+):", load_variant(name).__doc__ or "")
+    assert stated is not None
+    assert re.findall(r"\d+", replaced) == re.findall(r"\d+", stated[1])
+    defaults = to_dict(from_dict({"variant": name}))["variant"]
+    own = {key: value for key, value in defaults.items() if key != "name"}
+    assert settings == (", ".join(f"`{k}` ({v})" for k, v in own.items()) or "none")
 
 
 def test_glossary_terms_are_sorted_and_explained() -> None:

@@ -42,6 +42,15 @@ def test_callback_example_stops_when_the_goal_is_reached(tmp_path: Path) -> None
     assert "the last ten episodes reached -100,000" in (run / "events.jsonl").read_text()
 
 
+def test_variant_example_checks_trains_and_evaluates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mean = load("my_variant").main(["--steps", "1500", "--run", str(tmp_path / "run")])
+    assert -2_000 < mean < 0
+    assert "FAILED" not in capsys.readouterr().out
+    assert 'class = "HuberTD3"' in (tmp_path / "run/config.toml").read_text(encoding="utf-8")
+
+
 def test_plot_example_reads_every_seed_and_writes_a_figure(tmp_path: Path) -> None:
     example = load("plot_runs")
     curves = example.read_metric(RUN, "evaluations", "mean_return")

@@ -16,7 +16,22 @@ ALIGNMENT = 32  # numbers; kernels load each row in wide pieces
 
 
 def per_agent(number: float | Tensor, like: Tensor) -> Any:
-    """A number that can be combined with `like`, (agents, …): one for all, or one per agent."""
+    """A number that can be combined with `like`: one for all agents, or one per agent.
+
+    A setting is a tensor with one number per agent if a grid varies it, otherwise a plain number.
+
+    Args:
+        number: A plain number, or a tensor (agents,).
+        like: A tensor (agents, …), for its type and number of axes.
+
+    Returns:
+        The plain number, or a tensor (agents, 1, …).
+
+    Example:
+        >>> import torch
+        >>> per_agent(torch.tensor([0.5, 1.0]), torch.zeros(2, 32, 1)).shape
+        torch.Size([2, 1, 1])
+    """
     if isinstance(number, Tensor):
         return number.to(like.dtype).view(-1, *[1] * (like.dim() - 1))
     return number

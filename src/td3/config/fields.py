@@ -78,7 +78,24 @@ class Setting:
 
 
 def setting(default: T, help: str, more: str = "", **facts: Any) -> T:
-    """Declare a dataclass field; see `Setting` for the keyword arguments."""
+    """Declare a dataclass field with its help text and allowed range.
+
+    Args:
+        default: The default value.
+        help: One line, shown by `--help`.
+        more: Further sentences, shown by `--help-all`.
+        **facts: `min`, `max` (inclusive) and `above` (exclusive): the allowed range; `unit`;
+            `common=True`: `--help` lists it, too; `code`, `paper`: values of the authors;
+            `search`: low, high and scale of a tuning search.
+
+    Returns:
+        The field of a frozen dataclass, typed as the default.
+
+    Example:
+        @dataclass(frozen=True)
+        class MySettings(td3.VariantSettings):
+            delta: float = td3.setting(1.0, "Error from which the loss is linear.", above=0)
+    """
     declared = Setting(help, more, **facts)
     metadata = {"help": declared.text, "setting": declared}  # tyro shows the first
     if isinstance(default, dict):
