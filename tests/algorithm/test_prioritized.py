@@ -113,6 +113,15 @@ def test_no_place_without_transition_is_chosen() -> None:
     assert replay.indices(edges).tolist() == [[0, 1, 2]]
 
 
+def test_no_place_with_priority_zero_is_chosen_at_the_edge() -> None:
+    replay = make(2 * BLOCK, [0])
+    priorities = torch.zeros(1, 2 * BLOCK)
+    priorities[0, [BLOCK + 3, BLOCK + 8]] = 1
+    set_all(replay, priorities)
+    edges = np.array([[0.0, 0.499, 0.5, 0.999]])
+    assert replay.indices(edges).tolist() == [[BLOCK + 3, BLOCK + 3, BLOCK + 8, BLOCK + 8]]
+
+
 def test_duplicates_in_a_batch_take_the_larger_priority() -> None:
     for order in ([5.0, 2.0, 3.0], [2.0, 3.0, 5.0]):
         replay = make(6, [0])

@@ -23,9 +23,9 @@ from td3.config.variants import BUILT_IN, load_variant
 
 STATE, ACTION, SIZE = 3, 2, 8
 SMALL: dict[str, Any] = {"hidden_sizes": (8, 8), "dtype": torch.float64}
-VALUES = torch.tensor([[[0.0], [2.0], [5.0]]], dtype=torch.float64)
+VALUES = torch.tensor([[[0.5], [2.0], [5.0]]], dtype=torch.float64)
 OTHER_VALUES = torch.tensor([[[1.5], [0.5], [0.0]]], dtype=torch.float64)
-TARGET = torch.ones_like(VALUES)  # errors 1, 1, 4 and 0.5, 0.5, 1
+TARGET = torch.ones_like(VALUES)  # errors 0.5, 1, 4 and 0.5, 0.5, 1
 
 
 def make(kind: type[TD3], seeds: list[int], **more: Any) -> TD3:
@@ -74,7 +74,7 @@ def test_huber_with_large_delta_equals_td3() -> None:
 def test_huber_loss_by_hand() -> None:
     agent = make(HuberTD3, [0], variant=HuberSettings(name="huber", delta=2.0))
     loss = agent.critic_loss([VALUES], TARGET)
-    assert loss.tolist() == [pytest.approx((1 + 1 + 2 * (2 * 4 - 2)) / 3)]
+    assert loss.tolist() == [pytest.approx((0.25 + 1 + 2 * (2 * 4 - 2)) / 3)]
 
 
 def test_huber_delta_of_each_agent_counts_for_that_agent() -> None:
@@ -152,7 +152,7 @@ def test_ensemble_actor_climbs_the_mean_of_all_critics() -> None:
 def test_lap_loss_and_priorities_by_hand() -> None:
     agent = make(LAP, [0], variant=LAPSettings(name="lap", alpha=0.5))
     loss = agent.critic_loss([VALUES, OTHER_VALUES], TARGET)
-    by_hand = (1 + 1 + 4) / 3 + (0.5 * 0.25 + 0.5 * 0.25 + 1) / 3
+    by_hand = (0.5 * 0.25 + 1 + 4) / 3 + (0.5 * 0.25 + 0.5 * 0.25 + 1) / 3
     assert loss.tolist() == [pytest.approx(by_hand)]
     # The larger error of both critics, at least 1, to the power of alpha.
     assert agent.priorities([VALUES, OTHER_VALUES], TARGET).tolist() == [[1.0, 1.0, 2.0]]
