@@ -41,6 +41,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "agent": {"channels": [4, 4], "features": 8},
         "loop": {"steps": 400},
     },
+    "prioritized replay": {"variant": "lap", "seeds": 2},
+    "random subsets of critics": {"variant": "ensemble", "seeds": 2},
+    "grid over a setting of the variant": {
+        "variant": "huber",
+        "grid": {"variant.delta": [0.5, 1.0], "agent.tau": [0.01, 0.1]},
+    },
     "class of a module, numbers from info": {
         "environment": {
             "id": "support.worker_tasks:Counting",

@@ -73,6 +73,13 @@ class PrioritizedReplay(ReplayBuffer):
             setattr(other, name, getattr(self, name).clone())
         return other
 
+    def clear(self) -> None:
+        super().clear()
+        if self.rows is not None:
+            self.values.zero_()
+            self.sums.zero_()
+            self.highest.fill_(1)
+
     def erase(self, agent: int) -> None:
         super().erase(agent)
         if self.rows is not None:  # a frozen agent samples zeros, uniformly

@@ -70,7 +70,9 @@ class TensorMapper:
             case types.MethodType():
                 return types.MethodType(value.__func__, self.copy(value.__self__, path))
             case _ if may_hold_tensors(value):
-                copied = self.remember(value, object.__new__(type(value)))
+                is_plain = isinstance(value, types.SimpleNamespace)
+                new = types.SimpleNamespace.__new__ if is_plain else object.__new__
+                copied = self.remember(value, new(type(value)))
                 self.fill(copied.__dict__, vars(value), path)
                 return copied
         self.values[path] = value

@@ -36,4 +36,7 @@ def variable_settings(variant: Any) -> list[str]:
 
 def describe_settings(settings: Mapping[str, Any]) -> str:
     """Settings in words, without their tables: discount 0.98, tau 0.01."""
-    return ", ".join(f"{key.partition('.')[2]} {value}" for key, value in settings.items())
+    short = {"variant.name": "variant"}
+    return ", ".join(
+        f"{short.get(key, key.partition('.')[2])} {value}" for key, value in settings.items()
+    )

@@ -25,7 +25,7 @@ NOT_LEARNING = {
     "environment.patience",
     "environment.info",
 }
-DEFAULTS = dict(dotted(to_dict(Config())))
+DEFAULTS = dict(dotted(to_dict(Config()))) | {"variant.name": "TD3"}
 LAST = 10  # evaluations that are averaged for the final result
 
 
@@ -101,7 +101,7 @@ def labels(runs: Sequence[RunSummary]) -> list[dict[int, str]]:
     found = []
     for run, mine in zip(runs, settings, strict=True):
         shown = keys[run.environment, run.recipe]
-        words = [describe_settings({key: own.get(key, "unset") for key in shown}) for own in mine]
+        words = [describe_settings(_shown_settings(own, shown)) for own in mine]
         names = [", ".join(filter(None, [run.recipe, text])) for text in words]
         found.append(dict(zip(run.own, names, strict=True)))
     return found
@@ -117,12 +117,19 @@ def _learning(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "environment.vectorization": "auto" if backend in EXACT else backend}
 
 
+def _shown_settings(own: Mapping[str, Any], shown: Sequence[str]) -> dict[str, Any]:
+    """The values of these settings; without the settings of another variant."""
+    return {
+        key: own.get(key, "unset") for key in shown if key in own or not key.startswith("variant.")
+    }
+
+
 def _differing(peers: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that affect learning and differ between agents."""
     return sorted(
         key
         for key in set().union(*peers) - NOT_LEARNING
-        if key.startswith(("environment.", "agent.", "loop."))
+        if key.startswith(("environment.", "agent.", "loop.", "variant."))
         and any(peer.get(key) != peers[0].get(key) for peer in peers)
     )
 
