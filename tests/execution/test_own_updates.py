@@ -184,6 +184,21 @@ def test_check_accepts_and_does_not_change_the_numbers(mode: str, kind: type[TD3
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
 
+def test_resumed_learner_keeps_its_decision_without_another_check() -> None:
+    first = make(TD3, 2, "cpu", lambda *p: CpuLearner(*p, check=True))
+    second = make(TD3, 2, "cpu", lambda *p: CpuLearner(*p, check=True))
+    learn(first)
+    first.resume(first.plain_parts())
+    assert not first.learns_eagerly
+    assert not any(first.to_check.values())
+    second.resume([])  # before the first update: still to be checked
+    assert all(second.to_check.values())
+    second.resume(["learning", "acting"])
+    assert second.learns_eagerly
+    assert second.acts_eagerly
+    assert second.plain_parts() == ["learning", "acting"]
+
+
 def test_guard_notices_a_changed_number_flag_list_and_tensor() -> None:
     agent = OwnTensor(3, 2, hidden_sizes=(4, 4), seed=0)
     agent.names = ["a"]  # type: ignore[attr-defined]

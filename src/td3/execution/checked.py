@@ -157,6 +157,18 @@ class CheckedLearner(Learner):
                 return name
         return ""
 
+    def plain_parts(self) -> list[str]:
+        parts = {"learning": self.learns_eagerly, "acting": self.acts_eagerly}
+        return [name for name, is_plain in parts.items() if is_plain]
+
+    def resume(self, plain: list[str]) -> None:
+        """Decide as before, without another check: it would change the numbers of the run."""
+        if self.agent.updates.any():
+            self.to_check = dict.fromkeys(self.to_check, 0)
+            self.acts_to_check = 0
+        self.learns_eagerly |= "learning" in plain
+        self.acts_eagerly |= "acting" in plain
+
     # Acting
 
     def act(self, states: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -52,6 +52,13 @@ class Learner:
         for diagnostics in member.train(replay, updates, **hyperparameters):
             self.interval.add_update(diagnostics, agent)
 
+    def plain_parts(self) -> list[str]:
+        """What runs as plain PyTorch although the run asks for speed; a checkpoint stores it."""
+        return []
+
+    def resume(self, plain: list[str]) -> None:
+        """Continue as before a checkpoint; `plain` is what `plain_parts` returned then."""
+
     def streams(self) -> dict[str, list[Stream]]:
         """The random streams that learning draws from, in their current state."""
         return {"replay": self.replay.streams, "smooth": self.agent.smooth}

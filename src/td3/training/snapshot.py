@@ -30,6 +30,8 @@ def save_training(state: TrainingState) -> None:
         "config": to_dict(state.config),
         "streams": {name: stream_state(s) for name, s in used_streams(state).items()},
     }
+    if plain := state.learner.plain_parts():
+        facts["plain"] = plain
     state.segments = save_checkpoint(
         state.recorder.run.folder,
         state.step,
@@ -112,6 +114,7 @@ def restore_training(state: TrainingState) -> list[str]:
         state.agent.restore(groups["agent"])
     except ValueError as error:  # the environment has other spaces now
         raise UserError(f"{folder} does not fit {state.environments.task.id}: {error}.") from error
+    state.learner.resume(facts.get("plain", []))
     state.interval.restore(groups["interval"])
     # Environments draw seeds when they restart, so their streams are restored first.
     for name, stream in used_streams(state).items():
