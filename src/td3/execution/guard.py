@@ -11,7 +11,7 @@ import numpy as np
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.tensors import TensorMapper
-from td3.errors import first_line
+from td3.errors import UserError, first_line
 
 
 class NotTraceable(Exception):
@@ -23,7 +23,7 @@ def traceable() -> Iterator[None]:
     """Turn errors while tracing into NotTraceable; plain PyTorch shows whether they are real."""
     try:
         yield
-    except NotTraceable:
+    except (NotTraceable, UserError):
         raise
     except Exception as error:
         raise NotTraceable(f"it cannot be traced ({first_line(error)})") from error
