@@ -1,4 +1,4 @@
-"""Numbers that environments report: one per episode, whoever steps the environments."""
+"""Numbers that environments report: one per episode, in one process and with workers."""
 
 from typing import Any
 

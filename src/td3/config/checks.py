@@ -44,7 +44,7 @@ def check_grid(config: Config) -> None:
             if key.startswith("variant."):
                 known = ", ".join(own) or "none"
                 raise UserError(
-                    f"A grid cannot vary {key}: it is no number of the variant "
+                    f"A grid cannot vary {key}: it is not a number setting of the variant "
                     f"{config.variant.name or 'of plain TD3'}, which has: {known}."
                 )
             raise UserError(f"A grid cannot vary {key}; it can vary: {', '.join(variable)}.")

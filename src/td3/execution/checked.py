@@ -36,7 +36,7 @@ Report = Callable[[str], None]
 
 
 def warn(message: str) -> None:
-    """Report to whoever uses the classes without a run."""
+    """Report with a Python warning, for classes that are used without a run."""
     warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 

@@ -1,7 +1,7 @@
 """Batches and noise on the device, for captured updates.
 
 `DeviceInputs` draw random numbers ahead in blocks and sample on the device. `HostInputs` call the
-agent's and the replay buffer's own methods for every update; they serve whoever overrides these.
+agent's and the replay buffer's own methods for every update, in case they are overridden.
 """
 
 from typing import Any
