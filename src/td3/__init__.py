@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from td3.api.resume import resume
     from td3.api.run import Run, load_run
     from td3.api.train import train
+    from td3.config.agent_settings import VariantSettings
     from td3.config.fields import setting
-    from td3.config.schema import VariantSettings
     from td3.errors import RunStopped, UserError
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy
@@ -36,7 +36,7 @@ _PUBLIC = {
     "evaluate": "td3.api.evaluate",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",
-    "VariantSettings": "td3.config.schema",
+    "VariantSettings": "td3.config.agent_settings",
     "setting": "td3.config.fields",
     "per_agent": "td3.algorithm.stacked",
     "RunStopped": "td3.errors",

@@ -15,38 +15,29 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from td3.algorithm.adam import Adam
 from td3.algorithm.images.encoder import Encoder
-from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.normalizer import Normalizer
-from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.replay import Batch
 from td3.algorithm.replay_base import Replay
+from td3.algorithm.seams import Seams
 from td3.algorithm.settings import Diagnostics, UpdateSettings
-from td3.algorithm.stacked import StackedParameters, per_agent
-from td3.algorithm.state import AgentState
-from td3.algorithm.trained import Trained, minimize
+from td3.algorithm.stacked import per_agent
 from td3.config import VariantSettings
 from td3.layout import Layout, has_images
 from td3.seeding import Streams, as_seeds
 
 
-class TD3(AgentState):
+class TD3(Seams):
     """One TD3 agent, or several trained side by side: one per seed.
 
     `update` draws no random numbers: batch and noise are its arguments. `train` draws them from
     each agent's own streams and calls `update`. If the `layout` of a state has images, a
     convolutional encoder turns each into `features` numbers.
 
-    A variant is a subclass that overrides some of the methods below. It may keep tensors as
-    attributes; their first axis is the agent. Everything else must stay the same during training.
+    A variant is a subclass that overrides some of these methods or of those in `Seams`. It may keep
+    tensors as attributes; their first axis is the agent. Everything else must stay the same during
+    training.
     """
-
-    critics = 2
-    """Number of critics of each agent."""
-    Settings = VariantSettings
-    """The variant's own settings, a dataclass; the values are in `variant`."""
-    replay_class: type[Replay] = ReplayBuffer
-    """The replay buffer that a run makes for states without images."""
 
     def __init__(
         self,
@@ -88,18 +79,6 @@ class TD3(AgentState):
         self.trained["critic"] = self.start(critic, critic_learning_rate)
         if normalize_observations:
             self.normalizer = Normalizer(self.agents, state_dim, dtype, self.device)
-
-    def make_actor(self, inputs: int, **shared: Any) -> Actor:
-        """Step 2: the actor. `shared`: agents, streams, dtype and device."""
-        return Actor(inputs, self.action_dim, self.max_action, self.hidden_sizes, **shared)
-
-    def make_critic(self, inputs: int, **shared: Any) -> Critic:
-        """Step 3: the critics, as one network."""
-        return Critic(inputs, self.action_dim, self.hidden_sizes, critics=self.critics, **shared)
-
-    def make_optimizer(self, network: StackedParameters, learning_rate: float | Tensor) -> Adam:
-        """The optimizer of steps 12 and 13."""
-        return Adam(network, learning_rate)
 
     def train(
         self,
@@ -213,31 +192,3 @@ class TD3(AgentState):
     def actor_loss(self, state: Tensor) -> Tensor:
         """Step 13: minus the first critic's value of the actor's actions, (agents,)."""
         return -self.critic.Q1(state, self.actor(state)).mean(dim=(1, 2))
-
-    def minimize(self, loss: Tensor, *networks: Trained[Any]) -> None:
-        """Steps 12 and 13: one optimizer step of these networks, and of no other."""
-        minimize(loss, *networks)
-
-    def move_target(self, network: Trained[Any], settings: UpdateSettings) -> None:
-        """Steps 14 and 15: Polyak averaging of one target."""
-        network.move_target(settings.tau)
-
-    def prepare(self, batch: Batch) -> Batch:
-        """Step 4: change a sampled batch, for example scale its rewards."""
-        return batch
-
-    def priorities(self, values: Sequence[Tensor], target_q: Tensor) -> Tensor | None:
-        """Step 4: how often to sample these transitions again, (agents, batch); None: uniformly."""
-        return None
-
-    def observe(self, state: Tensor) -> Tensor:
-        """What actor and critics see of a state: normalised numbers, features of images."""
-        if self.normalizer:
-            state = self.normalizer(state)
-        return self.encoder(state) if self.encoder else state
-
-    def observe_target(self, next_state: Tensor) -> Tensor:
-        """What the targets see of the next state."""
-        if self.normalizer:
-            next_state = self.normalizer(next_state)
-        return self.encoder_target(next_state) if self.encoder_target else next_state

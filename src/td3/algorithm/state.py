@@ -1,6 +1,5 @@
 """The state of an agent: share it, copy it, store it, and act with it."""
 
-import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,9 +13,8 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.normalizer import Normalizer
-from td3.algorithm.stacked import StackedParameters
 from td3.algorithm.tensors import clone_tensors, named_tensors, take_member
-from td3.algorithm.trained import N, Trained
+from td3.algorithm.trained import Trained
 from td3.seeding import Stream
 
 FLUSH_EVERY = 256  # updates
@@ -143,28 +141,6 @@ class AgentState:
         if self.updates[0] % FLUSH_EVERY == 0:
             for network in self.trained.values():
                 network.optimizer.flush_denormals()
-
-    def start(self, network: N, learning_rate: float | Tensor) -> Trained[N]:
-        """Make the target, a copy, and the optimizer of a new network."""
-        target = copy.deepcopy(network).requires_grad_(False)
-        return Trained(network, target, self.make_optimizer(network, learning_rate))
-
-    def make_optimizer(self, network: StackedParameters, learning_rate: float | Tensor) -> Adam:
-        raise NotImplementedError
-
-    def draw_noise(self, batch_size: int) -> Any:
-        """Draw the standard normal numbers of step 6 from each agent's own stream."""
-        draws = np.empty((self.agents, batch_size, self.action_dim), dtype=np.float32)
-        for stream, out in zip(self.smooth, draws, strict=True):
-            stream.standard_normal(out=out, dtype=np.float32)
-        return torch.from_numpy(draws).to(self.device, self.dtype)
-
-    def due(self, policy_freq: int) -> bool:
-        """Whether this update moves the actor and the targets."""
-        delay, *others = {count % policy_freq for count in self.updates.tolist()}
-        if others:
-            raise ValueError("the agents have different numbers of updates; train each member(k)")
-        return bool(delay == 0)
 
     def observe(self, state: Tensor) -> Tensor:
         """What the networks see of a state."""

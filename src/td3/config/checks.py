@@ -2,10 +2,12 @@
 
 import math
 
+from td3.config.environment_settings import WRAPPERS, EnvironmentConfig
 from td3.config.fields import declared_settings
 from td3.config.grid import VARIABLE, variable_settings
+from td3.config.loop_settings import EXPLORATIONS, StopConfig
 from td3.config.parsing import dotted, to_dict
-from td3.config.schema import EXPLORATIONS, WRAPPERS, Config, EnvironmentConfig, StopConfig
+from td3.config.schema import Config
 from td3.config.spelling import setting_near
 from td3.errors import UserError, nearest
 from td3.text import parse_duration

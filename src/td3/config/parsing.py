@@ -6,7 +6,9 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from td3.config.schema import Config, Value, VariantSettings
+from td3.config.agent_settings import VariantSettings
+from td3.config.environment_settings import Value
+from td3.config.schema import Config
 from td3.config.spelling import setting_near
 from td3.config.variants import settings_of, variant_name
 from td3.errors import UserError, nearest

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from td3.config.schema import VariantSettings
+from td3.config.agent_settings import VariantSettings
 from td3.errors import UserError, first_line, nearest
 
 BUILT_IN = {
