@@ -30,7 +30,7 @@ from benchmarks.td3_bench.plan import Plan
 from benchmarks.td3_bench.stored import store_run
 from td3.cli import main
 from td3.errors import RunBusy, UserError
-from td3.launch.start import resume
+from td3.launch.resume import resume
 from td3.policy import pretrained
 from td3.policy.load import load_policy, policies_of
 from td3.policy.policy import Policy

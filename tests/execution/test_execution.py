@@ -22,7 +22,8 @@ from td3.execution.cpu.compiler import Plan
 from td3.execution.cpu.kernels import Pool, calls_for
 from td3.execution.cpu.learner import CpuActing
 from td3.execution.trace import agent_tensors, trace, update_inputs
-from td3.launch.start import open_training, resume
+from td3.launch.resume import resume
+from td3.launch.session import open_training
 from td3.run.folder import create
 
 SETTINGS = {"discount": 0.99, "tau": 0.005, "policy_noise": 0.2, "noise_clip": 0.5}

@@ -16,7 +16,7 @@ from support.run_tools import StopAt, different, flags, tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import RunStopped
-from td3.launch.start import open_training
+from td3.launch.session import open_training
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
 from td3.signals import StopRequest

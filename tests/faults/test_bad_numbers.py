@@ -14,7 +14,9 @@ from td3.algorithm.replay import ReplayBuffer
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.errors import RunStopped, UserError
-from td3.launch.start import open_training, resume, start
+from td3.launch.resume import resume
+from td3.launch.session import open_training
+from td3.launch.start import start
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import create
 from td3.run.memory import check_memory, example_task

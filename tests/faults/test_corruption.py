@@ -61,7 +61,7 @@ def test_resume_from_older_checkpoint_is_exact(tmp_path: Path) -> None:
     train_in_pieces(config, tmp_path / "whole", [])
     train_in_pieces(tiny(loop={"steps": 300}), tmp_path / "broken", [])
     (tmp_path / "broken/checkpoints/000000300/state.safetensors").write_bytes(b"rubbish")
-    from td3.launch.start import resume
+    from td3.launch.resume import resume
 
     assert resume(tmp_path / "broken", steps=400) == 0
     assert different(tmp_path / "whole", tmp_path / "broken") == []

@@ -16,7 +16,8 @@ from support.run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3.api.train import train
 from td3.errors import RunBusy, RunStopped, UserError
-from td3.launch.start import resume, start
+from td3.launch.resume import resume
+from td3.launch.start import start
 from td3.run import checkpoint
 
 
@@ -202,7 +203,7 @@ def test_start_in_locked_folder_leaves_it_unchanged(
     def busy(folder: Path) -> None:
         raise RunBusy(f"{folder} is in use by process 1; stop that one first.")
 
-    monkeypatch.setattr("td3.launch.start.lock_run", busy)
+    monkeypatch.setattr("td3.launch.session.lock_run", busy)
     with pytest.raises(RunBusy):
         start(tiny(), tmp_path / "run")
     assert (tmp_path / "run" / "config.toml").exists()
@@ -260,7 +261,7 @@ def test_tracker_that_fails_does_not_end_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, shown = Breaking(3), Breaking(10_000)
-    monkeypatch.setattr("td3.launch.start.make_tracker", lambda *given: broken)
+    monkeypatch.setattr("td3.launch.session.make_tracker", lambda *given: broken)
     folder, code = start(tiny(track=["wandb"]), tmp_path / "run", display=shown)
     assert code == 0
     assert broken.seen == 4

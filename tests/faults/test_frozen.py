@@ -16,7 +16,9 @@ from td3.algorithm.replay import ReplayBuffer
 from td3.config import Config
 from td3.errors import RunStopped, UserError
 from td3.execution.gpu.learner import GpuLearner
-from td3.launch.start import open_training, resume, start
+from td3.launch.resume import resume
+from td3.launch.session import open_training
+from td3.launch.start import start
 from td3.policy.load import load_policy
 from td3.report.summary import read_run
 from td3.run.checkpoint import newest_checkpoint

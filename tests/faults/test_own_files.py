@@ -11,7 +11,8 @@ from td3 import files
 from td3.algorithm.images.frame_storage import allocate_on_disk
 from td3.cli import main
 from td3.errors import UserError
-from td3.launch.start import resume, start
+from td3.launch.resume import resume
+from td3.launch.start import start
 from td3.policy.load import load_policy
 from td3.run.checkpoint import Invalid, read_manifest
 from td3.run.memory import IMAGES_FILE

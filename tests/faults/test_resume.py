@@ -14,7 +14,7 @@ from support.run_tools import begin, command, different, flags, resume, tiny, tr
 from support.simulated_device import simulate_device
 
 from td3.execution.gpu.learner import GpuLearner
-from td3.launch.start import open_training
+from td3.launch.session import open_training
 from td3.report.summary import read_run
 from td3.run.folder import create
 from td3.signals import StopRequest

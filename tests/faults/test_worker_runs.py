@@ -12,7 +12,7 @@ import pytest
 from support.run_tools import StopAt, command, different, flags, tiny, train_in_pieces
 
 from td3.config import Config
-from td3.launch.start import open_training
+from td3.launch.session import open_training
 from td3.run.folder import create
 
 WORKERS = {"vectorization": "workers", "workers": 2}

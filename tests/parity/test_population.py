@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from td3.config import Config, from_dict
-from td3.launch.start import open_training
+from td3.launch.session import open_training
 from td3.run.folder import create
 from td3.seeding import stream_state
 from td3.signals import StopRequest

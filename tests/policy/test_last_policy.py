@@ -10,7 +10,8 @@ from support.run_tools import different, tiny, train_in_pieces
 import td3
 from td3.cli import main
 from td3.errors import UserError
-from td3.launch.start import open_training, resume
+from td3.launch.resume import resume
+from td3.launch.session import open_training
 from td3.policy.load import policies_of
 from td3.run.folder import create
 

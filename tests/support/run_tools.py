@@ -13,7 +13,7 @@ import torch
 from td3.config import Config, from_dict
 from td3.environments.environment import Environment
 from td3.launch.assembly import make_replay
-from td3.launch.start import open_training
+from td3.launch.session import open_training
 from td3.run.checkpoint import newest_checkpoint
 from td3.run.folder import read_config
 from td3.run.memory import IMAGES_FILE

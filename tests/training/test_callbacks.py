@@ -10,7 +10,8 @@ from support.run_tools import different, tiny, train_in_pieces
 import td3
 from td3.config import Config
 from td3.errors import RunStopped, UserError
-from td3.launch.start import resume, start
+from td3.launch.resume import resume
+from td3.launch.start import start
 from td3.report.summary import read_run
 from td3.training.callbacks import (
     HOOKS,

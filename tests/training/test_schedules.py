@@ -9,7 +9,7 @@ import torch
 from support.run_tools import different, tiny, train_in_pieces
 
 from td3.config import Config
-from td3.launch.start import open_training
+from td3.launch.session import open_training
 from td3.run.folder import create
 from td3.signals import StopRequest
 from td3.training.loop import Training

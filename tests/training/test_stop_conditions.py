@@ -8,7 +8,9 @@ import pytest
 from support.run_tools import different, tiny
 
 from td3.config import Config, StopConfig
-from td3.launch.start import open_training, resume, start
+from td3.launch.resume import resume
+from td3.launch.session import open_training
+from td3.launch.start import start
 from td3.report.summary import read_run
 from td3.run.folder import create, read_config
 from td3.signals import StopRequest

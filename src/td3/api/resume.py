@@ -10,7 +10,7 @@ from td3.api.train import finish_run
 from td3.config import varied
 from td3.config.variants import variant_name
 from td3.environments.factories import Factory
-from td3.launch import start as launch
+from td3.launch import resume as launch
 from td3.launch.progress import open_display
 from td3.run.folder import read_config
 from td3.training.callbacks import Callback

@@ -44,7 +44,7 @@ def run(arguments: Arguments) -> int:
     if arguments.steps is not None:
         config = varied(config, {"loop.steps": arguments.steps})
     with open_display(config, quiet=arguments.quiet or arguments.json) as shown:
-        from td3.launch.start import resume  # loads PyTorch, which takes seconds
+        from td3.launch.resume import resume  # loads PyTorch, which takes seconds
 
         code = resume(
             arguments.folder,

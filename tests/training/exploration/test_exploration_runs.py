@@ -8,7 +8,7 @@ import pytest
 from support.run_tools import different, tiny, train_in_pieces
 
 from td3.config import EXPLORATIONS, Config
-from td3.launch.start import open_training
+from td3.launch.session import open_training
 from td3.run.folder import create
 from td3.seeding import stream_state
 from td3.signals import StopRequest

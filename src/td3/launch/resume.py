@@ -1,0 +1,125 @@
+"""Continue a run."""
+
+import dataclasses
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from td3.config import StopConfig, varied
+from td3.environments.factories import (
+    GIVEN,
+    Factory,
+    bind_environment,
+    is_local,
+    remember_environment,
+)
+from td3.errors import UserError
+from td3.files import CURVES
+from td3.launch.progress import Display, best_steps
+from td3.launch.session import (
+    OnTraining,
+    open_training,
+    run_loop,
+    show_phase,
+    training_code,
+)
+from td3.launch.setup import Setup, set_up
+from td3.launch.variant_source import check_code
+from td3.run.folder import (
+    read_code,
+    read_config,
+    rewrite_config,
+    write_code,
+)
+from td3.run.memory import check_disk
+from td3.run.versions import differences
+from td3.training.callbacks import Callback
+
+
+def resume(
+    folder: Path,
+    steps: int | None = None,
+    display: Display | None = None,
+    device: str | None = None,
+    environment: Factory | None = None,
+    callbacks: Sequence[Callback] = (),
+    accept_changes: bool = False,
+    ignore_stop: bool = False,
+    on_training: OnTraining = lambda training: None,
+) -> int:
+    """Continue a run from its newest valid checkpoint; returns an exit code.
+
+    Args:
+        folder: The run folder.
+        steps: New total number of steps.
+        display: Shows the progress.
+        device: Another device.
+        environment: Makes the environments of a run whose class or function cannot be imported.
+        callbacks: Objects that the run uses besides those that its config.toml names.
+        accept_changes: Continue even if the code of the variant changed.
+        ignore_stop: Drop the run's stop conditions.
+        on_training: Gets the training when it is restored.
+    """
+    config, origin = read_config(folder)
+    find_environment(folder, config.environment.id, environment)
+    if (folder / CURVES).is_file():
+        raise UserError(
+            f"{folder} contains only the results of a run, without checkpoints; "
+            "it cannot be continued."
+        )
+    if steps is not None:
+        config = varied(config, {"loop.steps": steps})
+    if ignore_stop:
+        config = varied(config, {"stop": StopConfig()})
+    show_phase(display, "making the environment and measuring threads")
+    setup = set_up(dataclasses.replace(config, device=device or config.device))
+    with closing(setup.environment):
+        check_disk(setup.config, setup.task, setup.replay_place, folder)
+        return continue_training(
+            setup, folder, origin, display, callbacks, accept_changes, on_training
+        )
+
+
+def find_environment(folder: Path, env_id: str, environment: Factory | None) -> None:
+    """Let the run's name of its task stand for `environment`; refuse a task that is missing."""
+    if environment is not None:
+        bind_environment(env_id, environment)
+    elif is_local(env_id) and env_id not in GIVEN:
+        raise UserError(
+            f"{folder} was trained on {env_id}, which cannot be imported; continue it from Python "
+            f"with the class or function: td3.resume({str(folder)!r}, environment=make_env)."
+        )
+    remember_environment(env_id)
+
+
+def continue_training(
+    setup: Setup,
+    folder: Path,
+    origin: dict[str, str],
+    display: Display | None,
+    callbacks: Sequence[Callback],
+    accept_changes: bool,
+    on_training: OnTraining,
+) -> int:
+    """Restore the newest checkpoint and run the loop; returns an exit code."""
+    with open_training(
+        setup.config, folder, display, setup.replay_place, setup.environment, callbacks
+    ) as training:
+        code, before = training_code(training), read_code(folder)
+        if not accept_changes:
+            check_code(code, before, folder)
+        show_phase(display, "loading the checkpoint")
+        remarks = training.restore()
+        rewrite_config(folder, setup.config, origin)
+        if code != before:
+            write_code(folder, code)
+            remarks.append("not exact: the code of the variant changed")
+        remarks += [f"not exact: {difference}" for difference in differences(origin)]
+        facts = {"best": training.best, "frozen": training.population.frozen.tolist()}
+        found = best_steps(folder / "metrics.jsonl")
+        record = {"kind": "resumed", "step": training.step, "best_steps": found, **facts}
+        training.recorder.show(record)
+        for remark in remarks:
+            training.recorder.warn(training.step, remark)
+        on_training(training)
+        return run_loop(training, "resume", display)
