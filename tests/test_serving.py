@@ -1,0 +1,155 @@
+"""The local server answers its own pages to its own address, and refuses everything else."""
+
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPResponse
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from td3.errors import UserError
+from td3.serving import Content, LocalServer
+
+PAGES = {"index.html": Content(b"hello", "text/html"), "a/b.js": Content(b"1", "text/javascript")}
+
+
+@pytest.fixture
+def server() -> Iterator[LocalServer]:
+    server = LocalServer(PAGES.get)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def ask(
+    server: LocalServer, path: str, method: str = "GET", **headers: str
+) -> tuple[HTTPResponse, bytes]:
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    connection.putrequest(method, path, skip_host=True)
+    host = headers.pop("Host", f"127.0.0.1:{server.server_port}")
+    for name, value in {"Host": host, **headers}.items():
+        if value:
+            connection.putheader(name.replace("_", "-"), value)
+    connection.endheaders()
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    return response, body
+
+
+def test_server_own_page_with_token_is_answered(server: LocalServer) -> None:
+    for path, body in (
+        ("", b"hello"),
+        ("index.html", b"hello"),
+        ("a/b.js", b"1"),
+        ("?x=1", b"hello"),
+    ):
+        response, found = ask(server, f"/{server.token}/{path}")
+        assert (response.status, found) == (200, body)
+    assert response.getheader("Content-Type") == "text/html"
+    assert response.getheader("Referrer-Policy") == "no-referrer"
+    response, found = ask(server, f"/{server.token}/", "HEAD")
+    assert (response.status, found) == (200, b"")
+    assert response.getheader("Content-Length") == "5"
+
+
+def test_server_binds_to_loopback_only(server: LocalServer) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    assert server.address == f"http://127.0.0.1:{server.server_port}/{server.token}/"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "", "0.0.0.0:{port}"]
+)
+def test_server_other_host_name_is_refused(server: LocalServer, host: str) -> None:
+    host = host.format(port=server.server_port)
+    response, body = ask(server, f"/{server.token}/", Host=host)
+    assert response.status == 403
+    assert b"hello" not in body
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:{port}"])
+def test_server_other_origin_is_refused(server: LocalServer, origin: str) -> None:
+    origin = origin.format(port=server.server_port)
+    assert ask(server, f"/{server.token}/", Origin=origin)[0].status == 403
+    own = f"http://127.0.0.1:{server.server_port}"
+    assert ask(server, f"/{server.token}/", Origin=own)[0].status == 200
+
+
+def test_server_request_from_another_site_is_refused(server: LocalServer) -> None:
+    assert ask(server, f"/{server.token}/", Sec_Fetch_Site="cross-site")[0].status == 403
+    assert ask(server, f"/{server.token}/", Sec_Fetch_Site="same-origin")[0].status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/index.html", "/wrong/", "/wrong/a/b.js", "//", "/%2e/"])
+def test_server_without_token_is_refused(server: LocalServer, path: str) -> None:
+    response, body = ask(server, path)
+    assert response.status == 403
+    assert b"hello" not in body
+    assert server.token.encode() not in body
+
+
+def test_server_token_is_random() -> None:
+    tokens = set()
+    for _ in range(3):
+        server = LocalServer(PAGES.get)
+        tokens.add(server.token)
+        server.server_close()
+    assert len(tokens) == 3
+    assert all(len(token) >= 32 for token in tokens)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../../etc/passwd", "..%2f..%2fetc/passwd", "a/../index.html", "/etc/passwd", "a/", "a//b.js",
+     "%61/b.js", "a\\b.js", "index.html%00", ".", "file:///etc/passwd"],
+)  # fmt: skip
+def test_server_path_that_is_no_page_is_not_found(server: LocalServer, path: str) -> None:
+    assert ask(server, f"/{server.token}/{path}")[0].status == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT"])
+def test_server_other_method_is_refused(server: LocalServer, method: str) -> None:
+    assert ask(server, f"/{server.token}/", method)[0].status == 501
+
+
+def test_server_garbage_does_not_stop_it(server: LocalServer) -> None:
+    for garbage in (b"\0\xff\r\n\r\n", b"GET " + b"/" * 70_000, b"GET / HTTP/9.9\r\n\r\n", b""):
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=5) as raw:
+            raw.sendall(garbage)
+    assert ask(server, f"/{server.token}/")[0].status == 200
+
+
+def test_server_port_in_use_is_one_sentence(server: LocalServer) -> None:
+    with pytest.raises(UserError, match=f"port {server.server_port}: Address already"):
+        LocalServer(PAGES.get, server.server_port)
+    with pytest.raises(UserError, match="between 0 and 65535, not 70000"):
+        LocalServer(PAGES.get, 70_000)
+
+
+def test_server_ctrl_c_stops_it_without_traceback() -> None:
+    code = """
+        from td3.serving import LocalServer
+        server = LocalServer({}.get)
+        print(server.address, flush=True)
+        server.serve_until_interrupted()
+        print("stopped")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        address = process.stdout.readline().decode().strip()
+        with pytest.raises(HTTPError, match="404"):  # it serves, so Ctrl-C finds it waiting
+            urlopen(address, timeout=5)
+        process.send_signal(signal.SIGINT)
+        out, problem = process.communicate(timeout=10)
+    assert (process.returncode, out, problem) == (0, b"stopped\n", b"")
