@@ -13,7 +13,7 @@ PACKAGE = Path(td3.__file__).parent
 # A group may import the groups in the lines above its own, and itself.
 LAYERS = """
     errors seeding machine
-    signals layout files text intervals serving
+    signals layout files untrusted text intervals serving
     config
     algorithm environments
     run

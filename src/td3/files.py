@@ -126,6 +126,24 @@ def open_regular(path: str | Path, flags: int) -> int:
     return descriptor
 
 
+def read_regular(path: Path, longest: int) -> bytes:
+    """The content of a regular file of at most `longest` bytes.
+
+    Raises OSError for anything else; it never waits for a FIFO or reads a device.
+    """
+    # Without O_NONBLOCK, opening a FIFO waits for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    found = os.fstat(descriptor)
+    problem = "" if stat.S_ISREG(found.st_mode) else "it is not a regular file"
+    if not problem and found.st_size > longest:
+        problem = f"it has {found.st_size:,} bytes, more than {longest:,}"
+    if problem:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, problem, str(path))
+    with open(descriptor, "rb") as file:
+        return file.read(found.st_size)
+
+
 def check_file(path: Path) -> None:
     """Refuse anything but a regular file where a file of a run belongs; it may be missing."""
     refuse_link(path, "regular files")

@@ -3,6 +3,7 @@
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.run_tools import different, tiny, train_in_pieces
@@ -10,8 +11,11 @@ from support.run_tools import different, tiny, train_in_pieces
 from td3 import files
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import UserError
-from td3.run import checkpoint
-from td3.run.checkpoint import Invalid, newest_checkpoint, save_checkpoint
+from td3.files import digest
+from td3.launch.session import open_training
+from td3.run import checkpoint, segments
+from td3.run.checkpoint import newest_checkpoint, save_checkpoint
+from td3.run.manifest import Invalid, seal, unseal
 
 DAMAGES = 1000
 
@@ -80,10 +84,86 @@ def test_resume_without_valid_checkpoint_gives_the_reasons(run: Path, tmp_path: 
         open_newest(broken)
 
 
-def test_segment_name_with_a_path_is_rejected() -> None:
-    segment = {"file": "../../secret", "bytes": 1, "sha256": ""}
-    with pytest.raises(Invalid, match="not the name of a replay segment"):
-        checkpoint.fill(ReplayBuffer(4, seed=0), Path("/"), [segment])
+CHANGES: list[tuple[str, Any]] = [
+    ("step", -1),
+    ("step", "200"),
+    ("step", 201),
+    ("state", None),
+    ("state.bytes", -5),
+    ("state.sha256", "abc"),
+    ("segments", {}),
+    ("segments", [None]),
+    ("segments.0.file", "../../secret"),
+    ("segments.0.bytes", 1.5),
+    ("segments.0.dims", [3]),
+    ("segments.0.dims", [2**40, 1]),
+    ("segments.0.dims", [4, 1]),
+    ("segments.0.tables", {}),
+    ("segments.0.tables.rows.stop", [98]),
+    ("segments.0.tables.rows.stop", [0, 99]),
+    ("segments.0.tables.rows.start", [100]),
+    ("segments.0.tables.rows.stop", [10**18]),
+    ("segments.1.tables.rows.start", [0]),
+    ("facts", []),
+    ("facts.best", 3),
+    ("facts.best", [True]),
+    ("facts.best", []),
+    ("facts.frozen", [1]),
+    ("facts.frozen", "0"),
+    ("facts.metrics_bytes", -1),
+    ("facts.streams", None),
+    ("facts.streams", {}),
+    ("facts.streams", {"replay.0": {"bit_generator": "MT19937"}}),
+    ("facts.config", {"loop": 1}),
+    ("facts.evaluating", -1),
+    ("facts.plain", [1]),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), CHANGES)
+def test_manifest_with_wrong_value_is_rejected_and_the_one_before_used(
+    run: Path, key: str, value: Any, tmp_path: Path
+) -> None:
+    """The checksum is valid: somebody made this file."""
+    shutil.copytree(run, tmp_path / "run")
+    manifest = tmp_path / "run/checkpoints/000000200/manifest.json"
+    body = unseal(manifest.read_bytes())
+    place: Any = body
+    *path, last = key.split(".")
+    for name in path:
+        place = place[int(name) if name.isdigit() else name]
+    place[last] = value
+    manifest.write_bytes(seal(body))
+    remarks = train_further(tmp_path / "run")
+    assert [remark for remark in remarks if "000000200 is not used" in remark] == remarks[:1]
+    assert remarks[0].count("\n") == 0
+
+
+def train_further(folder: Path) -> list[str]:
+    """The remarks of a run that is restored."""
+    with open_training(tiny(loop={"steps": 300}, checkpoint={"every": 100}), folder) as training:
+        return training.restore()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"null",
+        b"[]",
+        b'"text"',
+        b"7",
+        b"[" * 10_000 + b"]" * 10_000,
+        b'{"format": 3, "a": ' + b"[" * 10_000,
+        b'{"format": ' + b"9" * 400 + b"}",
+        b'{"format": ' + b"9" * 5000 + b"}",
+        b'{"format": {"a": 1}}',
+        b"\xff\xfe",
+        b"",
+    ],
+)
+def test_manifest_that_is_no_table_is_rejected(content: bytes) -> None:
+    with pytest.raises(Invalid):
+        unseal(content + b"\n" + digest(content).encode() + b"\n")
 
 
 @pytest.mark.parametrize("foreign", [(), ("000000201",), ("000000201", ".writing-000000201")])
@@ -110,7 +190,7 @@ def test_crash_at_any_write_leaves_old_or_new_checkpoint(
                 raise Crash
             return original(*arguments)
 
-        for module in (files, checkpoint):
+        for module in (files, checkpoint, segments):
             if hasattr(module, operation):
                 monkeypatch.setattr(module, operation, step)
 

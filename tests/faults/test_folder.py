@@ -18,7 +18,7 @@ from td3.api.train import train
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.launch.resume import resume
 from td3.launch.start import start
-from td3.run import checkpoint
+from td3.run import checkpoint, manifest
 
 
 class Unpredictable(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
@@ -116,7 +116,7 @@ def test_damaged_checkpoint_does_not_replace_a_good_one(run: Path) -> None:
     left = sorted(folder.name for folder in (run / "checkpoints").iterdir())
     assert left == ["000000300", "000000350"]
     for name in left:
-        checkpoint.read_manifest(run / "checkpoints" / name)
+        manifest.read_manifest(run / "checkpoints" / name)
         assert (run / "checkpoints" / name / "state.safetensors").stat().st_size > 1000
 
 

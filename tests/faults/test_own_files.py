@@ -14,7 +14,7 @@ from td3.errors import UserError
 from td3.launch.resume import resume
 from td3.launch.start import start
 from td3.policy.load import load_policy
-from td3.run.checkpoint import Invalid, read_manifest
+from td3.run.manifest import Invalid, read_manifest
 from td3.run.memory import IMAGES_FILE
 
 
@@ -295,7 +295,7 @@ def test_a_fifo_instead_of_a_file_is_refused_without_waiting(run: Path) -> None:
     for path in (manifest, run / ".lock"):
         path.unlink()
         os.mkfifo(path)
-    with pytest.raises(Invalid, match=r"manifest\.json is not a regular file"):
+    with pytest.raises(Invalid, match=r"manifest\.json cannot be read \(it is not a regular"):
         read_manifest(manifest.parent)
     with pytest.raises(UserError, match=r"run/\.lock is in the way"):
         resume(run, steps=400)

@@ -82,7 +82,9 @@ def read_newest(folder: Path, config: Config, replay: Replay | None = None) -> C
         found = by_step(folder)
         try:
             checkpoint = newest_checkpoint(
-                folder, replay, lambda facts: check_settings(config, facts["config"], folder)
+                folder,
+                replay,
+                lambda content, _: check_settings(config, content["facts"]["config"], folder),
             )
         except UserError:
             if by_step(folder) == found:

@@ -8,17 +8,13 @@ Each transition is written once. A checkpoint lists the replay files ("segments"
 transitions of its replay buffer. A segment that no kept checkpoint lists is removed.
 """
 
-import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -28,24 +24,30 @@ from td3.errors import UserError
 from td3.files import (
     TEMPORARY,
     check_folder,
-    digest,
-    flush_folder,
     make_folder,
     new_folder,
     opened_folder,
     refuse_link,
     remove,
     remove_folder,
-    rename,
     write_durably,
 )
+from td3.run.manifest import (
+    CHECKPOINT_NAME,
+    FORMAT,
+    MANIFEST,
+    SEGMENT_NAME,
+    Invalid,
+    read_manifest,
+    seal,
+)
+from td3.run.segments import checked_bytes, fill, is_needed, new_segment
 
-FORMAT = 3
 KEPT = 2
-CHECKPOINT_NAME = re.compile("[0-9]{9}|[1-9][0-9]{9,}")  # as f"{step:09d}" writes it
-SEGMENT_NAME = re.compile(rf"({CHECKPOINT_NAME.pattern})\.rows")
-STATE, MANIFEST = "state.safetensors", "manifest.json"
+STATE = "state.safetensors"
 FILES = (MANIFEST, STATE)  # removed in this order: a folder without a manifest is not a checkpoint
+
+Accept = Callable[[dict[str, Any], dict[str, Tensor]], object]
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,6 @@ class Checkpoint:
     segments: list[dict[str, Any]]
     rejected: list[str]
     """Why newer checkpoints were not used, one sentence each."""
-
-
-class Invalid(Exception):
-    """A checkpoint that must not be used; the message tells what is wrong with it."""
 
 
 def save_checkpoint(
@@ -86,90 +84,11 @@ def save_checkpoint(
             "step": step,
             "state": {"bytes": size, "sha256": checksum},
             "segments": segments,
-            "facts": dict(facts),
+            "facts": {**facts, "step": step},
         }
         write_durably(temporary / MANIFEST, [seal(body)])
     prune(run)
     return segments
-
-
-def seal(body: Mapping[str, Any]) -> bytes:
-    """JSON, followed by a line with its checksum."""
-    text = json.dumps(body, indent=1).encode()
-    return text + b"\n" + digest(text).encode() + b"\n"
-
-
-def unseal(data: bytes) -> dict[str, Any]:
-    """The content of a manifest. Raises Invalid if the checksum or the format is wrong."""
-    text, _, checksum = data.rstrip(b"\n").rpartition(b"\n")
-    if data != text + b"\n" + checksum + b"\n" or digest(text).encode() != checksum:
-        raise Invalid(f"{MANIFEST} fails its checksum")
-    body = json.loads(text)
-    if body.get("format") != FORMAT:
-        raise Invalid(f"it has format {body.get('format')}, and this td3 reads format {FORMAT}")
-    return dict(body)
-
-
-def new_segment(
-    run: Path, step: int, replay: Replay, segments: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Write the transitions added since the last segment; returns [] if there are none."""
-    if replay.rows is None:
-        return []
-    spans = {}
-    for table, (ring, written) in replay.tables.items():
-        saved = segments[-1]["tables"][table]["stop"] if segments else [0] * replay.agents
-        spans[table] = [
-            (max(int(start), int(stop) - ring.shape[1]), int(stop))
-            for start, stop in zip(saved, written, strict=True)
-        ]
-    if all(start == stop for own in spans.values() for start, stop in own):
-        return []
-    folder = run / "replay"
-    make_folder(folder)
-    name = f"{step:09d}.rows"
-    temporary = folder / (TEMPORARY + name)
-    size, checksum = write_durably(
-        temporary,
-        (
-            chunk
-            for table, own in spans.items()
-            for agent, span in enumerate(own)
-            for chunk in entries(replay.tables[table][0][agent], *span)
-        ),
-    )
-    rename(temporary, folder / name)
-    flush_folder(folder)
-    return [
-        {
-            "file": name,
-            "bytes": size,
-            "sha256": checksum,
-            "tables": {
-                table: {"start": [start for start, _ in own], "stop": [stop for _, stop in own]}
-                for table, own in spans.items()
-            },
-            "dims": [replay.state_dim, replay.action_dim],
-        }
-    ]
-
-
-def entries(ring: Tensor, start: int, stop: int) -> list[memoryview]:
-    """The bytes of entries start…stop of one agent's ring buffer, oldest first."""
-    places = len(ring)
-    first, last = start % places, (stop - 1) % places + 1
-    if start == stop or ring.shape[1] == 0:
-        return []
-    pieces = [(first, last)] if first < last else [(first, places), (0, last)]
-    return [ring[a:b].cpu().numpy().data.cast("B") for a, b in pieces]
-
-
-def is_needed(segment: Mapping[str, Any], replay: Replay) -> bool:
-    """Whether a segment contains transitions that were not overwritten yet."""
-    return any(
-        (np.array(segment["tables"][table]["stop"]) > written - ring.shape[1]).any()
-        for table, (ring, written) in replay.tables.items()
-    )
 
 
 def prune(run: Path) -> None:
@@ -230,83 +149,29 @@ def forget_after(run: Path, step: int) -> None:
             remove_folder(folder, FILES)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    try:
-        return unseal(regular_bytes(folder / MANIFEST))
-    except OSError as error:
-        raise Invalid(f"{MANIFEST} cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise Invalid(f"{MANIFEST} is not JSON") from error
-
-
-def regular_bytes(path: Path) -> bytes:
-    """The content of a regular file. Reading a FIFO would wait for a writer."""
-    if path.exists() and not path.is_file():
-        raise Invalid(f"{path.name} is not a regular file")
-    return path.read_bytes()
-
-
-def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
-    """The content of a file with the expected size and checksum. Raises Invalid otherwise."""
-    try:
-        if path.stat().st_size != expected["bytes"]:
-            raise Invalid(f"{path.name} has {path.stat().st_size} bytes, not {expected['bytes']}")
-        data = regular_bytes(path)
-    except OSError as error:
-        raise Invalid(f"{path.name} cannot be read ({error.strerror})") from error
-    if digest(data) != expected["sha256"]:
-        raise Invalid(f"{path.name} fails its checksum")
-    return data
-
-
 def newest_checkpoint(
     run: Path,
     replay: Replay | None = None,
-    accept: Callable[[dict[str, Any]], object] = lambda facts: None,
+    accept: Accept = lambda content, tensors: None,
 ) -> Checkpoint | None:
     """Read the newest valid checkpoint and fill `replay`, if any, from it; None if there is none.
 
-    `accept` gets its facts first, and may raise if `replay` has another shape.
+    `accept` gets its manifest and its tensors before `replay` is filled. It raises Invalid if the
+    checkpoint must not be used, so that the one before is tried, and UserError if none can be.
     """
     rejected: list[str] = []
     for folder in by_step(run):
         try:
             body = read_manifest(folder)
-            accept(body["facts"])
             tensors = load(checked_bytes(folder / STATE, body["state"]))
+            accept(body, tensors)
             if replay is not None:
                 fill(replay, run, body["segments"])
             return Checkpoint(body["step"], tensors, body["facts"], body["segments"], rejected)
         except Invalid as error:
             rejected.append(f"checkpoint {folder.name} is not used: {error}")
-        except (KeyError, TypeError, ValueError, SafetensorError) as error:
-            rejected.append(f"checkpoint {folder.name} is not used: malformed ({error})")
+        except SafetensorError as error:
+            rejected.append(f"checkpoint {folder.name} is not used: {STATE} is malformed ({error})")
     if rejected:
         raise UserError(f"No checkpoint in {run} can be used: {'; '.join(rejected)}.")
     return None
-
-
-def fill(replay: Replay, run: Path, segments: list[dict[str, Any]]) -> None:
-    """Put the transitions of all segments back into the replay buffer."""
-    replay.clear()
-    for segment in segments:
-        if not SEGMENT_NAME.fullmatch(segment["file"]):
-            raise Invalid(f"{segment['file']!r} is not the name of a replay segment")
-        data = checked_bytes(run / "replay" / segment["file"], segment)
-        if replay.rows is None:
-            replay.allocate(*segment["dims"])
-        assert replay.rows is not None
-        rest = memoryview(data)
-        for table, (ring, written) in replay.tables.items():
-            own = segment["tables"][table]
-            for agent, (start, stop) in enumerate(zip(own["start"], own["stop"], strict=True)):
-                width = ring.shape[2]
-                size = (stop - start) * width * ring.dtype.itemsize
-                if size:
-                    part = torch.frombuffer(bytearray(rest[:size]), dtype=ring.dtype)
-                    places = torch.arange(start, stop) % ring.shape[1]
-                    ring[agent, places.to(ring.device)] = part.view(-1, width).to(ring.device)
-                    rest = rest[size:]
-                written[agent] = stop
-        if rest:
-            raise Invalid(f"{segment['file']} is longer than its tables")

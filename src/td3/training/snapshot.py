@@ -1,6 +1,7 @@
 """Save a training as a checkpoint, and continue from one."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from td3.config import to_dict
 from td3.errors import UserError
 from td3.files import last_step
 from td3.run.checkpoint import Checkpoint, forget_after, newest_checkpoint, save_checkpoint
+from td3.run.manifest import Invalid
 from td3.seeding import Stream, restore_stream, stream_state
 from td3.training.divergence import freeze_diverged
 from td3.training.resume_rules import check_settings
@@ -135,17 +137,38 @@ def restore_training(state: TrainingState) -> list[str]:
     return remarks + ([f"not exact: {problem}"] if problem else [])
 
 
+def check_content(
+    state: TrainingState, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    """Check that a checkpoint is of this training. Raises Invalid, so that another one is tried."""
+    facts, task = content["facts"], state.environments.task
+    if len(facts["best"]) != state.agent.agents:
+        raise Invalid(f"it is of {len(facts['best'])} agents, not {state.agent.agents}")
+    if missing := used_streams(state).keys() - facts["streams"].keys():
+        raise Invalid(f"it has no random stream {min(missing)}")
+    for name in tensors:
+        if name.partition("/")[0] not in PARTS:
+            raise Invalid(f"it has an unknown tensor {name[:40]!r}")
+    for segment in content["segments"]:
+        if segment["dims"] != [task.state_dim, task.action_dim]:
+            raise Invalid(
+                f"{segment['file']} has states and actions of {segment['dims']} numbers, "
+                f"not {[task.state_dim, task.action_dim]}"
+            )
+
+
 def find_checkpoint(state: TrainingState) -> Checkpoint | None:
     """The newest valid checkpoint; None if the run stopped before its first one.
 
     Raises UserError if the run cannot be continued.
     """
     config, run = state.config, state.recorder.run
-    checkpoint = newest_checkpoint(
-        run.folder,
-        state.replay,
-        lambda facts: check_settings(config, facts["config"], run.folder),
-    )
+
+    def accept(content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        check_settings(config, content["facts"]["config"], run.folder)
+        check_content(state, content, tensors)
+
+    checkpoint = newest_checkpoint(run.folder, state.replay, accept)
     if checkpoint is None:
         latest = config.checkpoint.every + state.collector.count - 1  # of the first checkpoint
         if run.finished or last_step(run.metrics) > latest:
