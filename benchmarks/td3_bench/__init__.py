@@ -19,6 +19,8 @@ COMMANDS = {
     "peers": "training, compared with other libraries",
     "scaling": "more agents, larger batches, wider layers, more environments",
     "paper": "train the tasks of the TD3 paper",
+    "authors": "train with the code of the TD3 authors",
+    "claims": "why some returns are below the authors': settings, code or arithmetic",
     "report": "write docs/performance.md, docs/results.md and the results in README.md",
 }
 
