@@ -13,7 +13,8 @@ from gymnasium.envs.classic_control import PendulumEnv
 import td3
 from td3.cli import main
 from td3.errors import UserError
-from td3.policy.file import policy_card, policy_tensors, save_policy
+from td3.policy.file import save_policy
+from td3.policy.from_agent import policy_card, policy_tensors
 from td3.policy.policy import Policy
 
 STORED = Path(__file__).parents[2] / "benchmarks/results/halfcheetah-v5-100k"

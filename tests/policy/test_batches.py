@@ -11,7 +11,7 @@ import td3
 from td3.config import EnvironmentConfig
 from td3.environments.task import Task
 from td3.policy.batches import batch_length
-from td3.policy.file import policy_card, policy_tensors
+from td3.policy.from_agent import policy_card, policy_tensors
 from td3.policy.policy import Policy
 
 BOX = spaces.Box(-1, 1, (5,))

@@ -41,9 +41,11 @@ def test_last_policy_is_the_actor_of_the_checkpoint(run: Path) -> None:
     config = tiny(seeds=2)
     with open_training(config, run) as training:
         training.restore()
-        actor = training.agent.actor.flat[1].detach().numpy()
+        layers = training.agent.actor.layers()
     policy = td3.load_policy(run, 1, which="last")
-    np.testing.assert_array_equal(policy.actor.flat[0].detach().numpy(), actor)
+    for (weight, bias), own in zip(layers, policy.layers, strict=True):
+        np.testing.assert_array_equal(own[0], weight[1].detach().numpy())
+        np.testing.assert_array_equal(own[1], bias[1, 0].detach().numpy())
 
 
 def test_policies_of_a_run_never_mixes_best_and_last(run: Path) -> None:

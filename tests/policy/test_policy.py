@@ -17,7 +17,9 @@ from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.environments.task import Task
 from td3.errors import UserError
-from td3.policy.file import card_checksum, checksum, policy_card, policy_tensors, save_policy
+from td3.policy.file import card_checksum, checksum, save_policy
+from td3.policy.from_agent import policy_card, policy_tensors
+from td3.policy.layers import apply_layers, normalize, read_statistics
 from td3.policy.networks import is_stock
 
 
@@ -90,8 +92,18 @@ def test_policy_file_contains_statistics_and_reward_scale(saved: tuple[td3.TD3, 
     assert policy.statistics is not None
     assert policy.card["reward_scale"] == 0.5
     assert policy.card["normalize_observations"] is True
-    plain = policy.actor(torch.zeros(1, 1, 3)).detach().numpy().ravel()
+    plain = apply_layers(np.zeros(3, np.float32), policy.layers)
     assert not np.allclose(plain, policy.act(np.zeros(3, np.float32)))
+
+
+def test_read_statistics_equals_the_normalizer(saved: tuple[td3.TD3, Path]) -> None:
+    agent, _ = saved
+    assert agent.normalizer is not None
+    tensors = {f"normalizer.{name}": t for name, t in agent.normalizer.state_dict().items()}
+    found = read_statistics(tensors, 3)
+    assert found is not None
+    np.testing.assert_array_equal(found[0], agent.normalizer.shift[0, 0].numpy())
+    np.testing.assert_array_equal(found[1], agent.normalizer.scale[0, 0].numpy())
 
 
 @pytest.mark.parametrize("source", ["run", "policy", "policy/agent-0.safetensors"])
@@ -197,7 +209,7 @@ def test_broken_card_is_refused_in_one_sentence(saved: tuple[td3.TD3, Path], car
         ({"environment": {"id": "Pendulum-v1", "gravity": 3}}, "unexpected keyword argument"),
         ({"environment": None}, "does not fit its card"),
         ({"environment": {"id": "Pendulum-v1", "frame_stack": 0}}, "frame_stack must be between"),
-        ({"hidden_sizes": [8, 9]}, "actor.layer_2.weight is torch.float32 of shape (1, 8, 8)"),
+        ({"hidden_sizes": [8, 9]}, "actor.layer_2.weight is float32 of shape (1, 8, 8)"),
     ],
 )
 def test_card_that_does_not_fit_is_refused(
@@ -224,7 +236,8 @@ def test_tensors_that_do_not_fit_are_refused(
     _, run = saved
     policy = td3.load_policy(run)
     path = run / "policy/agent-0.safetensors"
-    tensors = {**policy.tensors, "actor.layer_1.bias": torch.zeros(shape, dtype=dtype)}
+    tensors = {name: torch.as_tensor(tensor) for name, tensor in policy.tensors.items()}
+    tensors["actor.layer_1.bias"] = torch.zeros(shape, dtype=dtype)
     digest = "" if dtype == torch.bfloat16 else checksum(tensors)
     card = {**policy.card, "sha256": digest}
     card["card_sha256"] = card_checksum(card)
@@ -285,14 +298,16 @@ def test_policy_with_another_actor_does_not_use_the_numpy_version(
 ) -> None:
     stock = td3.load_policy(saved[1])
     other = td3.Policy(stock.card, stock.tensors, actor_class=actor_class)
-    assert stock.uses_numpy
     state = np.array([0.1, -0.2, 0.3], dtype=np.float32)
     assert stock.statistics is not None
-    shift, scale = stock.statistics
-    seen = torch.from_numpy((state - shift) * scale).view(1, 1, -1)
-    with torch.no_grad():
-        expected = other.actor(seen).view(-1).numpy()
-    np.testing.assert_allclose(other.act(state), expected, rtol=1e-6)
+    seen = normalize(state, stock.statistics)
+    linear = seen
+    for weight, bias in stock.layers[:-1]:
+        linear = np.maximum(linear @ weight + bias, 0)
+    linear = linear @ stock.layers[-1][0] + stock.layers[-1][1]
+    shifted = actor_class is ShiftedActor
+    expected = np.tanh(linear + 0.5) if shifted else linear.clip(-1, 1)
+    np.testing.assert_allclose(other.act(state), expected, rtol=1e-5)
     assert not np.allclose(other.act(state), stock.act(state))
 
 

@@ -14,7 +14,8 @@ import td3
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.errors import UserError
-from td3.policy.file import policy_card, policy_tensors, save_policy
+from td3.policy.file import save_policy
+from td3.policy.from_agent import policy_card, policy_tensors
 from td3.policy.video import film
 
 MODULE = """

@@ -24,7 +24,7 @@ from td3.environments.environment import Environment
 from td3.environments.factories import name_environment
 from td3.errors import RunStopped
 from td3.policy.evaluation import episode_seeds
-from td3.policy.file import policy_tensors
+from td3.policy.from_agent import policy_tensors
 from td3.training import background_evaluation as evaluations
 from td3.training.background_evaluation import BackgroundEvaluation, make_evaluations
 from td3.training.loop_evaluation import LoopEvaluation, play_policy

@@ -4,47 +4,18 @@ Inside td3 an observation is a flat float32 vector (`observations.py`) and every
 lies in [-1, 1]. Only this package knows the shapes and bounds of the simulator.
 """
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
+from td3.environments.bounds import ActionBounds
 from td3.environments.observations import describe, observation_layout
 from td3.errors import RunStopped, UserError
 from td3.layout import Layout, Observation, flatten, layout_size, stack_layout
 
 MAX_REWARD = float(np.finfo(np.float32).max)  # the replay buffer stores float32
-
-
-@dataclass(frozen=True)
-class ActionBounds:
-    """A flattened Box action space and the mapping from [-1, 1] into it."""
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    shape: tuple[int, ...]
-    dtype: str
-
-    def scale(self, action: NDArray[np.floating]) -> NDArray[Any]:
-        """Map an action from [-1, 1] to the environment's range, shape and dtype.
-
-        Leading axes of a batch stay.
-        """
-        if not self.is_unit_range:
-            share = (action.astype(np.float64) + 1) / 2
-            # high - low could overflow; this form cannot, and it reaches both ends exactly.
-            action = self.low * (1 - share) + self.high * share
-        # np.clip takes five times as long.
-        clipped: NDArray[Any] = np.minimum(np.maximum(action, self.low), self.high)
-        return clipped.astype(self.dtype).reshape(action.shape[:-1] + self.shape)
-
-    @functools.cached_property
-    def is_unit_range(self) -> bool:
-        """Whether the environment's range is [-1, 1] already."""
-        return bool((self.low == -1).all() and (self.high == 1).all())
 
 
 def action_bounds(space: spaces.Space[Any], env_id: str) -> ActionBounds:

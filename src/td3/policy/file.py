@@ -1,4 +1,7 @@
-"""The policy file: tensors, and in the header a card that describes how to use them."""
+"""The policy file: tensors, and in the header a card that describes how to use them.
+
+Needs NumPy only, so that a trained policy loads fast.
+"""
 
 import json
 from collections.abc import Mapping
@@ -6,42 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
-from td3.algorithm.agent import TD3
-from td3.algorithm.images.encoder import Encoder
-from td3.algorithm.stacked import StackedParameters
-from td3.config import WRAPPERS, EnvironmentConfig
-from td3.environments.task import ActionBounds, Task
+from td3.environments.bounds import ActionBounds
 from td3.errors import UserError, first_line
 from td3.files import digest, replace_file
-from td3.policy.variants import variant_facts, variant_tensors
 
 FORMAT, READABLE = 2, (1, 2)  # format 1 had no checksum of its card
-
-
-def policy_card(
-    agent: TD3, task: Task, config: EnvironmentConfig, facts: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Everything that a policy needs besides its tensors, and `facts` about it."""
-    return {
-        "environment": {
-            "id": config.id,
-            "kwargs": config.kwargs,
-            **{name: getattr(config, name) for name in WRAPPERS},
-            **({"max_episode_steps": limit} if (limit := config.max_episode_steps) else {}),
-        },
-        "observation": task.layout,
-        "action": action_card(task.bounds),
-        "hidden_sizes": list(agent.hidden_sizes),
-        **encoder_facts(agent.encoder),
-        "normalize_observations": agent.normalizer is not None,
-        "reward_scale": config.reward_scale,
-        **variant_facts(agent),
-        **facts,
-    }
+Arrays = dict[str, NDArray[Any]]
 
 
 def action_card(bounds: ActionBounds) -> dict[str, Any]:
@@ -60,65 +37,42 @@ def read_bounds(card: Mapping[str, Any]) -> ActionBounds:
     return ActionBounds(low, high, tuple(action["shape"]), action["dtype"])
 
 
-def encoder_facts(encoder: Encoder | None) -> dict[str, Any]:
-    return {"channels": encoder.channels, "features": encoder.features} if encoder else {}
-
-
-def policy_tensors(agent: TD3) -> list[dict[str, Tensor]]:
-    """Copies of each agent's current policy, on the CPU."""
-    networks: dict[str, StackedParameters | None] = {"actor": agent.actor, "encoder": agent.encoder}
-    flats = {
-        name: network.flat.detach().to("cpu", copy=True)
-        for name, network in networks.items()
-        if network
-    }
-    statistics = agent.normalizer.state_dict() if agent.normalizer else {}
-    copied = {f"normalizer.{name}": tensor.clone() for name, tensor in statistics.items()}
-    policies = []
-    for rows in (slice(k, k + 1) for k in range(agent.agents)):
-        policy = {
-            f"{group}.{name}": view
-            for group, flat in flats.items()
-            for name, view in networks[group].named_layers(flat[rows]).items()  # type: ignore[union-attr]
-        }
-        policy |= {name: tensor[rows] for name, tensor in copied.items()}
-        policies.append(policy | variant_tensors(agent, rows.start))
-    return policies
-
-
-def save_policy(tensors: Mapping[str, Tensor], card: Mapping[str, Any], path: Path) -> None:
-    """Write one policy and its card to a file."""
-    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+def save_policy(tensors: Mapping[str, ArrayLike], card: Mapping[str, Any], path: Path) -> None:
+    """Write one policy and its card to a file. Arrays and tensors on the CPU are alike."""
+    arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    card = {**card, "format": FORMAT, "sha256": checksum(tensors)}
+    card = {**card, "format": FORMAT, "sha256": checksum(arrays)}
     text = json.dumps(card | {"card_sha256": card_checksum(card)})
-    replace_file(path, save(tensors, metadata={"card": text}))
+    replace_file(path, save(arrays, metadata={"card": text}))
 
 
-def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_policy_file(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Card and tensors of a policy file. Raises UserError if it is damaged or not a policy."""
     try:
-        with safe_open(path, framework="pt") as file:
-            card = json.loads((file.metadata() or {}).get("card", "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        data = path.read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        arrays = load(data)  # checks the header too
+        header = json.loads(data[8 : 8 + length])
+        card = json.loads(header.get("__metadata__", {}).get("card", "{}"))
     except (OSError, ValueError, SafetensorError) as error:
         raise UserError(f"Cannot read the policy {path}: {first_line(error)}.") from error
+    except KeyError as error:
+        raise UserError(
+            f"The policy {path} does not fit its card: NumPy has no numbers of type {error}."
+        ) from error
     if not isinstance(card, dict) or card.get("format") not in READABLE:
         known = " or ".join(map(str, READABLE))
         raise UserError(f"{path} is not a policy of format {known}.")
     unchecked = card["format"] == 1 and "card_sha256" not in card
     intact = unchecked or card.get("card_sha256") == card_checksum(card)
-    try:
-        if intact and card.get("sha256") == checksum(tensors):
-            return card, tensors
-    except TypeError as error:  # NumPy has no such numbers
-        raise UserError(f"The policy {path} does not fit its card: {first_line(error)}.") from error
-    raise UserError(f"The policy {path} is damaged: it fails its checksum.")
+    if not intact or card.get("sha256") != checksum(arrays):
+        raise UserError(f"The policy {path} is damaged: it fails its checksum.")
+    return card, arrays
 
 
-def checksum(tensors: Mapping[str, Tensor]) -> str:
+def checksum(tensors: Mapping[str, ArrayLike]) -> str:
     """Checksum of all numbers, in the order of their names."""
-    return digest(b"".join(tensors[name].numpy().tobytes() for name in sorted(tensors)))
+    return digest(b"".join(np.asarray(tensors[name]).tobytes() for name in sorted(tensors)))
 
 
 def card_checksum(card: Mapping[str, Any]) -> str:

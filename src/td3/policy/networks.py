@@ -1,76 +1,59 @@
-"""The networks of a policy, from the tensors of its file."""
+"""The networks of a policy that need PyTorch: encoders of images, and actors of other classes."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.networks import Actor
-from td3.algorithm.normalizer import Normalizer
 from td3.algorithm.stacked import StackedMLP, StackedParameters
-from td3.layout import Layout, has_images, layout_size
+from td3.layout import Layout
+from td3.policy.layers import read_array
 
-Pair = tuple[NDArray[np.float32], NDArray[np.float32]]
-
-
-class PolicyNetworks(NamedTuple):
-    """What turns a state into an action."""
-
-    actor: Actor
-    encoder: Encoder | None
-    """For observations with images."""
-    statistics: Pair | None
-    """(shift, scale) for normalized observations."""
+Rows = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
-def build_networks(
-    card: Mapping[str, Any],
-    action_dim: int,
-    tensors: Mapping[str, Tensor],
-    actor_class: type[Actor] = Actor,
-) -> PolicyNetworks:
-    """Make the networks that a card describes and fill them with the tensors of a policy file.
+def on_rows(compute: Callable[[Tensor], Tensor]) -> Rows:
+    """A PyTorch function of (1, batch, width), for one NumPy row or for a batch of rows."""
 
-    Raises ValueError or KeyError if the tensors do not fit the card.
-    """
-    groups: dict[str, dict[str, Tensor]] = {"actor": {}, "encoder": {}, "normalizer": {}}
-    for name, tensor in tensors.items():
-        group, _, key = name.partition(".")
-        groups[group][key] = tensor
-    layout: Layout = card["observation"]
-    encoder, inputs = None, layout_size(layout)
-    if has_images(layout):
-        encoder = Encoder(layout, card["channels"], card["features"], streams=())
-        inputs = encoder.outputs
-        fill_network("encoder", encoder, groups["encoder"])
-    actor = actor_class(inputs, action_dim, 1.0, card["hidden_sizes"], streams=())
-    fill_network("actor", actor, groups["actor"])
-    statistics = read_statistics(groups["normalizer"], layout_size(layout))
-    return PolicyNetworks(actor, encoder, statistics)
+    @torch.no_grad()
+    def compute_rows(x: NDArray[np.float32]) -> NDArray[np.float32]:
+        rows = torch.from_numpy(x.astype(np.float32, copy=False)).view(1, -1, x.shape[-1])
+        found = compute(rows)
+        result: NDArray[np.float32] = found.view(*x.shape[:-1], found.shape[-1]).numpy()
+        return result
+
+    return compute_rows
 
 
-def fill_network(group: str, network: StackedParameters, tensors: Mapping[str, Tensor]) -> None:
+def build_encoder(
+    layout: Layout, card: Mapping[str, Any], tensors: Mapping[str, ArrayLike]
+) -> Encoder:
+    """The encoder of a policy for images."""
+    encoder = Encoder(layout, card["channels"], card["features"], streams=())
+    fill_network("encoder", encoder, tensors)
+    return encoder
+
+
+def build_actor(
+    actor_class: type[Actor], widths: Sequence[int], tensors: Mapping[str, ArrayLike]
+) -> Actor:
+    """An actor of another class, as a PyTorch network."""
+    inputs, *hidden_sizes, action_dim = widths
+    actor = actor_class(inputs, action_dim, 1.0, hidden_sizes, streams=())
+    fill_network("actor", actor, tensors)
+    return actor
+
+
+def fill_network(group: str, network: StackedParameters, tensors: Mapping[str, ArrayLike]) -> None:
     """Copy tensors into a network, layer by layer."""
     for name, view in network.named_layers(network.flat.detach()).items():
-        tensor = tensors[name]
-        if tensor.shape != view.shape or not tensor.is_floating_point():
-            kind = f"{tensor.dtype} of shape {tuple(tensor.shape)}"
-            raise ValueError(f"{group}.{name} is {kind}, not {tuple(view.shape)}")
-        view.copy_(tensor)
-
-
-def read_statistics(tensors: Mapping[str, Tensor], state_dim: int) -> Pair | None:
-    """(shift, scale) of the observations; None if the policy does not normalize them."""
-    if not tensors:
-        return None
-    normalizer = Normalizer(1, state_dim, torch.float32, torch.device("cpu"))
-    normalizer.load_state_dict(dict(tensors))
-    normalizer.refresh()
-    return normalizer.shift[0, 0].numpy(), normalizer.scale[0, 0].numpy()
+        array = read_array(tensors, f"{group}.{name}", tuple(view.shape))
+        view.copy_(torch.from_numpy(array))
 
 
 def is_stock(actor: Actor) -> bool:

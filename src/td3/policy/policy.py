@@ -1,32 +1,36 @@
 """A trained policy: acts without the agent that was trained.
 
 Reading a policy file runs no code, and playing it imports no module that only the file names
-(`trust.py`).
+(`trust.py`). A policy of the stock actor needs NumPy only: this module imports neither PyTorch nor
+Gymnasium until they are needed.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
 
-from td3.algorithm.agent import TD3
-from td3.algorithm.networks import Actor
-from td3.algorithm.normalizer import CLIP
 from td3.config import EnvironmentConfig, EvaluationConfig
-from td3.environments.environment import Environment
-from td3.environments.factories import Factory
-from td3.environments.task import Task
 from td3.errors import UserError
-from td3.layout import Observation, describe_layout, flatten
+from td3.layout import Observation, describe_layout, flatten, has_images, layout_size
 from td3.policy.batches import describe_not_finite, flatten_batch
-from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
 from td3.policy.file import action_card, read_bounds
-from td3.policy.networks import build_networks, is_stock
-from td3.policy.trust import task_to_play
-from td3.policy.variants import build_agent
+from td3.policy.layers import (
+    Layers,
+    Statistics,
+    apply_layers,
+    normalize,
+    read_layers,
+    read_statistics,
+)
+
+if TYPE_CHECKING:
+    from td3.algorithm.networks import Actor
+    from td3.environments.factories import Factory
+    from td3.environments.task import Task
+    from td3.policy.evaluation import Evaluation
+    from td3.policy.networks import Rows
 
 
 class Policy:
@@ -36,7 +40,7 @@ class Policy:
         card: How to use the tensors; see `policy_card`.
         tensors: The actor, the encoder for images, and the observation statistics.
         name: Name for error messages.
-        actor_class: Class of the actor network.
+        actor_class: Class of the actor network, if it is not td3's own.
         variant: Class or name of the variant, if the policy acts in its own way.
 
     Example:
@@ -47,24 +51,43 @@ class Policy:
     def __init__(
         self,
         card: Mapping[str, Any],
-        tensors: Mapping[str, Tensor],
+        tensors: Mapping[str, ArrayLike],
         name: str = "policy",
-        actor_class: type[Actor] = Actor,
+        actor_class: "type[Actor] | None" = None,
         variant: str | type[Any] | None = None,
     ) -> None:
         self.card, self.tensors, self.name = dict(card), dict(tensors), name
         self.layout = card["observation"]
         self.bounds = read_bounds(card)
-        self.agent: TD3 | None = None
-        """Acts instead of the networks below, for a variant with its own way to act."""
+        self.statistics: Statistics | None = None
+        """(shift, scale) for normalized observations."""
+        self.layers: Layers = []
+        """(weight, bias) of each layer of the stock actor."""
+        self.encoder: Rows | None = None
+        """From states with images to features."""
+        self.actor: Rows | None = None
+        """Acts instead of `layers`, for an actor of another class."""
         if "variant" in card:
-            self.agent = build_agent(card, self.bounds.low.size, tensors, variant, name)
+            from td3.policy.networks import on_rows
+            from td3.policy.variants import build_agent
+
+            agent = build_agent(card, self.bounds.low.size, tensors, variant, name)
+            self.actor = on_rows(agent.act)
             return
-        networks = build_networks(card, self.bounds.low.size, tensors, actor_class)
-        self.actor, self.encoder, self.statistics = networks
-        layers = self.actor.layers(self.actor.flat.detach())
-        self.layers = [(weight[0].numpy(), bias[0, 0].numpy()) for weight, bias in layers]
-        self.uses_numpy = is_stock(self.actor)
+        inputs = layout_size(self.layout)
+        self.statistics = read_statistics(tensors, inputs)
+        if has_images(self.layout):
+            from td3.policy.networks import build_encoder, on_rows
+
+            encoder = build_encoder(self.layout, card, tensors)
+            self.encoder, inputs = on_rows(encoder), encoder.outputs
+        widths = (inputs, *card["hidden_sizes"], self.bounds.low.size)
+        if actor_class is None:
+            self.layers = read_layers(tensors, widths)
+        else:
+            from td3.policy.networks import build_actor, on_rows
+
+            self.actor = on_rows(build_actor(actor_class, widths, tensors))
 
     def __repr__(self) -> str:
         when = "" if self.step is None else f", of step {self.step:,}"
@@ -111,61 +134,19 @@ class Policy:
 
         It is within [-1, 1], and not finite if the networks overflow.
         """
-        if self.agent:
-            return self.act_with_agent(self.agent, state)
-        x = state
-        if self.statistics:
-            shift, scale = self.statistics
-            x = np.minimum(np.maximum((x - shift) * scale, -CLIP), CLIP)
+        x = normalize(state, self.statistics) if self.statistics else state
         if self.encoder:
-            x = self.encode(x)
-        return self.act_with_numpy(x) if self.uses_numpy else self.act_with_torch(x)
-
-    def act_with_numpy(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The stock actor in NumPy: faster than PyTorch for one state, as fast for a batch.
-
-        A second definition of `Actor.forward`; `is_stock` guards its use and a test compares them.
-        """
-        for weight, bias in self.layers[:-1]:
-            x = np.maximum(x @ weight + bias, 0)
-        weight, bias = self.layers[-1]
-        action: NDArray[np.float32] = np.tanh(x @ weight + bias)
-        return action
-
-    @torch.no_grad()
-    def act_with_agent(self, agent: TD3, state: Observation) -> NDArray[np.float32]:
-        """The variant's own way to act."""
-        rows = torch.from_numpy(state.astype(np.float32, copy=False))
-        actions = agent.act(rows.view(1, -1, state.shape[-1]))
-        action: NDArray[np.float32] = actions.view(*state.shape[:-1], self.bounds.low.size).numpy()
-        return action
-
-    @torch.no_grad()
-    def act_with_torch(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Any other actor."""
-        given = torch.from_numpy(x.astype(np.float32, copy=False)).view(1, -1, x.shape[-1])
-        action: NDArray[np.float32] = (
-            self.actor(given).view(*x.shape[:-1], self.bounds.low.size).numpy()
-        )
-        return action
-
-    @torch.no_grad()
-    def encode(self, state: Observation) -> NDArray[np.float32]:
-        """The features of one state with images, or of each row of a batch."""
-        assert self.encoder is not None
-        given = torch.from_numpy(state).view(1, -1, state.shape[-1])
-        seen = self.encoder(given).view(*state.shape[:-1], self.encoder.outputs)
-        features: NDArray[np.float32] = seen.numpy()
-        return features
+            x = self.encoder(x)
+        return self.actor(x) if self.actor else apply_layers(x, self.layers)
 
     def evaluate(
         self,
         episodes: int = 10,
         seed: int = 1_000_000,
         tick: Callable[[], None] = lambda: None,
-        environment: str | Factory = "",
+        environment: "str | Factory" = "",
         max_steps: int | None = None,
-    ) -> Evaluation:
+    ) -> "Evaluation":
         """Play noise-free episodes of its task, as `td3 evaluate` does.
 
         Args:
@@ -184,6 +165,9 @@ class Policy:
             UserError: The task does not fit the policy, or it would import a module that only the
                 policy file names.
         """
+        from td3.environments.environment import Environment
+        from td3.policy.evaluation import episode_seeds, evaluate
+
         config = self.task_to_play(environment)
         tried = Environment(config)
         tried.close()
@@ -193,16 +177,18 @@ class Policy:
 
     def task_to_play(
         self,
-        environment: str | Factory = "",
+        environment: "str | Factory" = "",
         command: str = 'policy.evaluate(environment="{task}")',
     ) -> EnvironmentConfig:
         """Return the task in the card, or `environment` with the card's other settings.
 
         Raises UserError, with `command` as advice, if only the card names a module to import.
         """
+        from td3.policy.trust import task_to_play
+
         return task_to_play(self.name, self.environment, environment, command)
 
-    def check_fits(self, task: Task) -> None:
+    def check_fits(self, task: "Task") -> None:
         """Refuse a task that changed since the policy was trained."""
         if task.layout != self.layout:
             now, then = describe_layout(task.layout), describe_layout(self.layout)

@@ -10,6 +10,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from td3.algorithm.agent import TD3
@@ -74,7 +77,7 @@ def find_class(name: str, given: str | type[Any] | None, policy: str) -> type[TD
 def build_agent(
     card: Mapping[str, Any],
     action_dim: int,
-    tensors: Mapping[str, Tensor],
+    tensors: Mapping[str, ArrayLike],
     given: str | type[Any] | None,
     policy: str,
 ) -> TD3:
@@ -97,12 +100,10 @@ def build_agent(
     )
     known_tensors = agent.tensors()
     for name, tensor in tensors.items():
-        target = known_tensors[name]
-        if target.shape != tensor.shape:
-            raise ValueError(
-                f"{name} has the shape {tuple(tensor.shape)}, not {tuple(target.shape)}"
-            )
-        target.copy_(tensor)
+        target, array = known_tensors[name], np.asarray(tensor)
+        if tuple(target.shape) != array.shape:
+            raise ValueError(f"{name} has the shape {array.shape}, not {tuple(target.shape)}")
+        target.copy_(torch.as_tensor(array))
     if agent.normalizer:
         agent.normalizer.refresh()
     return agent

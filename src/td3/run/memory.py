@@ -14,7 +14,8 @@ from td3.algorithm.images.frame_storage import (
 )
 from td3.algorithm.replay import row_width
 from td3.config import Config
-from td3.environments.task import ActionBounds, Task
+from td3.environments.bounds import ActionBounds
+from td3.environments.task import Task
 from td3.errors import UserError
 from td3.layout import Layout, channels_first, has_images, layout_size, parts_of, unstack_layout
 

@@ -16,7 +16,8 @@ from td3.algorithm.agent import TD3
 from td3.config import EnvironmentConfig
 from td3.environments.task import Task
 from td3.execution.cpu.learner import CpuLearner
-from td3.policy.file import policy_card, policy_tensors, save_policy
+from td3.policy.file import save_policy
+from td3.policy.from_agent import policy_card, policy_tensors
 from td3.policy.load import read_policy
 from td3.testing.small_training import (
     ACTION,

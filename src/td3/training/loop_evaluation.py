@@ -12,7 +12,7 @@ from td3.algorithm.agent import TD3
 from td3.config import Config
 from td3.environments.task import Task
 from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
-from td3.policy.file import policy_card, policy_tensors
+from td3.policy.from_agent import policy_card, policy_tensors
 from td3.policy.policy import Policy
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from td3.files import make_folder
-from td3.policy.file import policy_card, save_policy
+from td3.policy.file import save_policy
+from td3.policy.from_agent import policy_card
 from td3.run.versions import versions
 from td3.training.divergence import freeze
 from td3.training.loop_evaluation import Result
