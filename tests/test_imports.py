@@ -21,7 +21,7 @@ LAYERS = """
     training
     execution integrations
     launch
-    report doctor bench
+    report doctor bench exports
     api testing
     cli
 """

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from td3.algorithm.replay import ReplayBuffer
     from td3.algorithm.stacked import per_agent
     from td3.api.evaluate import evaluate
+    from td3.api.export import export
     from td3.api.resume import resume
     from td3.api.run import Run, load_run
     from td3.api.train import train
@@ -34,6 +35,7 @@ _PUBLIC = {
     "Run": "td3.api.run",
     "load_run": "td3.api.run",
     "evaluate": "td3.api.evaluate",
+    "export": "td3.api.export",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",
     "VariantSettings": "td3.config.agent_settings",
@@ -57,6 +59,7 @@ __all__ = [
     "UserError",
     "VariantSettings",
     "evaluate",
+    "export",
     "load_policy",
     "load_run",
     "per_agent",

@@ -21,6 +21,7 @@ COMMANDS = {
     "resume": "continue a run that was stopped or killed",
     "evaluate": "run a trained policy without exploration noise",
     "video": "record a trained policy (mp4 and GIF)",
+    "export": "write a trained policy as C, JavaScript or plain NumPy",
     "plot": "draw learning curves with confidence intervals (PNG and SVG)",
     "report": "write a page about one or more runs (Markdown and HTML)",
     "bench": "measure speed on this machine",
@@ -88,7 +89,7 @@ def names_task(words: list[str]) -> bool:
     """
     named = ("--environment", "--variant")
     given = any(word.partition("=")[0] in named for word in words)
-    return given or words[0] not in ("evaluate", "video")
+    return given or words[0] not in ("evaluate", "video", "export")
 
 
 def dispatch(command: str, words: list[str]) -> int:
