@@ -1,4 +1,4 @@
-"""The first Ctrl-C finishes the step, saves and exits; the second exits at once."""
+"""The first signal finishes the step, saves and exits; the second exits at once."""
 
 import os
 import signal
@@ -9,6 +9,8 @@ from types import FrameType
 from typing import Any
 
 STOPPING = "Stopping: finishing this step and saving. Press Ctrl-C again to exit at once."
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, `kill`, and a terminal that closes."""
 SHOW_CURSOR = b"\x1b[?25h"  # the progress display hides it
 
 
@@ -29,7 +31,7 @@ def write_error(text: bytes) -> None:
 
 
 class StopRequest:
-    """Records SIGINT and SIGTERM while it is entered.
+    """Records Ctrl-C, SIGTERM and SIGHUP while it is entered.
 
     The handler calls `tell` at the first signal. If that returns True, the user has seen a message
     and none is written.
@@ -50,6 +52,8 @@ class StopRequest:
         return 128 + self.signal if self.signal else 0
 
     def handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal and number == signal.SIGHUP:
+            return  # a closing terminal may send it twice, and some services after SIGTERM
         if self.signal:
             write_error(b"\nExited at once. 'td3 resume' continues from the last checkpoint.\n")
             write_error(SHOW_CURSOR if os.isatty(2) else b"")
@@ -60,7 +64,9 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in STOP_SIGNALS:
+                if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                    continue  # started with nohup
                 self.previous[number] = signal.signal(number, self.handle)
         return self
 

@@ -53,7 +53,7 @@ def test_run_that_switches_backends_matches_a_run_in_one_process(
     config = tiny(**VARIANTS[variant])
     train_in_pieces(with_backend(config, "own"), tmp_path / "own", [])
     create(with_backend(config, "workers"), tmp_path / "turns")
-    turns = {37: "workers", 163: "own", 330: "workers", config.loop.steps: "auto"}
+    turns = {37: "workers", 163: "own", 330: "workers", config.loop.steps + 1: "auto"}
     for piece, (stop, vectorization) in enumerate(turns.items()):
         request = StopAt(stop)
         with open_training(

@@ -87,7 +87,7 @@ def train_in_pieces(config: Config, folder: Path, stops: list[int]) -> list[str]
 
     create(config, folder)
     remarks = []
-    for piece, stop in enumerate([*stops, config.loop.steps]):
+    for piece, stop in enumerate([*stops, config.loop.steps + 1]):
         request = StopAt(stop)
         with open_training(config, folder, None) as training:
             training.on_step = request

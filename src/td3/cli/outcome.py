@@ -4,14 +4,19 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import sys
 from pathlib import Path
 
 from td3.errors import UserError
 
+HANGUP = 128 + signal.SIGHUP
+
 
 def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> None:
     """Print the result of a run and the commands to continue with."""
+    if code == HANGUP:
+        return  # the terminal is gone
     from td3.report.page import summary_json
     from td3.report.summary import read_run
 

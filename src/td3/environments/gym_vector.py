@@ -69,7 +69,8 @@ class GymVector(Environments):
         register(config.id)
         kwargs: dict[str, Any] = dict(config.kwargs)
         try:
-            with block_signals(signal.SIGINT):  # on Ctrl-C this process closes its workers itself
+            # This process closes its workers itself, with SIGTERM.
+            with block_signals(signal.SIGINT, signal.SIGHUP):
                 vector = gym.make_vec(
                     config.id,
                     num_envs=len(streams),

@@ -121,7 +121,7 @@ def run_loop(training: Training, event: str, display: Display | None = None) -> 
         cause = traceback.format_exception(error.__cause__ or error)
         recorder.event("stop", step=training.step, message=str(error), traceback=cause)
         raise RunStopped(describe_stop(training, error)) from error
-    if training.finished:
+    if training.finished and training.evaluations.step is None:
         recorder.event("finish", step=training.step)
         return 0
     if reason := training.callbacks.reason:

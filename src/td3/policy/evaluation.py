@@ -1,6 +1,7 @@
 """Evaluation: noise-free episodes with fixed seeds."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,22 +85,21 @@ def evaluate(
     Returns:
         Returns and lengths of the episodes, and successes if the task reports them.
     """
-    environment = Environment(config)
     successes: list[float] = []
     returns, lengths = np.zeros(len(seeds)), np.zeros(len(seeds), dtype=np.int64)
-    for episode, seed in enumerate(seeds):
-        state, over = environment.reset(seed=seed), False
-        while not over:
-            action = act(state)
-            if np.count_nonzero(np.isfinite(action)) < action.size:
-                returns[episode] = np.nan
-                break
-            state, reward, terminated, truncated = environment.step(action)
-            returns[episode] += reward
-            lengths[episode] += 1
-            over = terminated or truncated or bool(lengths[episode] == max_steps)
-        if (success := success_of(environment.info)) is not None:
-            successes.append(success)
-        tick()
-    environment.close()
+    with closing(Environment(config)) as environment:
+        for episode, seed in enumerate(seeds):
+            state, over = environment.reset(seed=seed), False
+            while not over:
+                action = act(state)
+                if np.count_nonzero(np.isfinite(action)) < action.size:
+                    returns[episode] = np.nan
+                    break
+                state, reward, terminated, truncated = environment.step(action)
+                returns[episode] += reward
+                lengths[episode] += 1
+                over = terminated or truncated or bool(lengths[episode] == max_steps)
+            if (success := success_of(environment.info)) is not None:
+                successes.append(success)
+            tick()
     return Evaluation(returns, lengths, np.array(successes) if successes else None)

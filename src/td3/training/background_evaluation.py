@@ -7,8 +7,9 @@ next evaluation starts, so that the records have the same order however long the
 
 import json
 import math
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 
 import numpy as np
@@ -30,10 +31,13 @@ from td3.environments.workers.processes import (
 from td3.errors import UserError
 from td3.machine import usable_cores
 from td3.policy.evaluation import Evaluation
-from td3.training.loop_evaluation import LoopEvaluation
+from td3.training.loop_evaluation import GaveUp, GiveUp, LoopEvaluation
 
 # NumPy reads these when it is imported; without them wide layers would use all cores.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+CHECK_SECONDS = 0.1  # how often a thread that waits looks for a stop request
 
 
 class BackgroundEvaluation(LoopEvaluation):
@@ -56,7 +60,7 @@ class BackgroundEvaluation(LoopEvaluation):
         if not self.links:  # not earlier: a benchmark never evaluates
             self.start()
         self.playing = {
-            agent: self.threads.submit(self.play_elsewhere, agent, policy).result
+            agent: partial(wait_for, self.threads.submit(self.play_elsewhere, agent, policy))
             for agent, policy in sorted(self.policies.items())  # report the first failure first
         }
 
@@ -99,6 +103,16 @@ class BackgroundEvaluation(LoopEvaluation):
             link.process.kill()  # in the middle of an episode; nothing is lost
         self.threads.shutdown()
         stop_all(self.links)
+
+
+def wait_for(future: "Future[Evaluation]", give_up: GiveUp) -> Evaluation:
+    """The result of a thread; raises GaveUp if the run stops before."""
+    while not future.done():
+        if give_up():
+            raise GaveUp
+        with suppress(TimeoutError):
+            future.exception(CHECK_SECONDS)
+    return future.result()
 
 
 def in_background(device: torch.device) -> bool:

@@ -18,10 +18,12 @@ class Training(TrainingState):
 
         Raises RunStopped if a callback failed, after a checkpoint.
         """
-        callbacks = self.callbacks
+        callbacks, self.stop = self.callbacks, stop
         callbacks.start(self)
         if self.step == 0 and not callbacks.over:
             self.evaluate()
+        elif self.finish_evaluation() and self.finished:
+            self.save()  # the checkpoint has an evaluation in progress
         for_episode, for_step = callbacks.hooks["on_episode"], callbacks.hooks["on_step"]
         self.environments.keep_info = bool(for_episode)
         while not (self.finished or stop.requested or callbacks.over):
@@ -33,14 +35,14 @@ class Training(TrainingState):
                 callbacks.call("on_step")
             if self.due(self.config.loop.log_every):
                 log_training(self)
-            if self.due(self.config.evaluation.every) or self.finished:
+            if self.is_evaluation_due:
                 self.evaluate()
             if self.due(self.config.checkpoint.every):
                 self.save()
         if self.saved_at != self.step:
             self.save()
-        # After a stop, show the evaluation that still runs. Resume removes its record and
-        # evaluates again, so that the record is written at its usual place.
+        # After a callback stopped the run, show the evaluation that still runs. Resume removes its
+        # record and evaluates again, so that the record is written at its usual place.
         self.record_evaluations()
         callbacks.call("on_end")
         if callbacks.failure:
@@ -98,10 +100,30 @@ class Training(TrainingState):
     def evaluate(self) -> None:
         """Start an evaluation of all agents; in the background, training continues meanwhile."""
         self.record_evaluations()
+        if self.evaluations.step is not None:
+            return  # the run stops before the last evaluation is complete
         freeze_diverged(self)
         self.evaluations.begin(self.step, np.flatnonzero(~self.population.frozen).tolist())
         if self.finished or not self.evaluations.background:
             self.record_evaluations()
+
+    def finish_evaluation(self) -> bool:
+        """Continue after resume as `evaluate` would have done without the stop request.
+
+        Returns whether nothing is in progress any more.
+        """
+        begun = self.evaluations.step
+        if begun is None:
+            return False
+        if begun != self.step and self.is_evaluation_due:
+            self.evaluate()
+        elif self.finished or not self.evaluations.background:
+            self.record_evaluations()
+        return self.evaluations.step is None
+
+    @property
+    def is_evaluation_due(self) -> bool:
+        return self.finished or self.due(self.config.evaluation.every)
 
     def record_evaluations(self) -> None:
         """Wait for the evaluation that runs, if any, and write its results."""

@@ -15,6 +15,13 @@ from td3.policy.evaluation import Evaluation, episode_seeds, evaluate
 from td3.policy.from_agent import policy_card, policy_tensors
 from td3.policy.policy import Policy
 
+GiveUp = Callable[[], bool]
+"""Whether to stop an evaluation before it is complete."""
+
+
+def never() -> bool:
+    return False
+
 
 class Result(NamedTuple):
     """The evaluation of one agent."""
@@ -24,6 +31,10 @@ class Result(NamedTuple):
     found: Evaluation
     policy: dict[str, Tensor]
     """The policy that was evaluated."""
+
+
+class GaveUp(Exception):
+    """The run stops before an evaluation is complete."""
 
 
 def play_policy(
@@ -55,7 +66,7 @@ class LoopEvaluation:
         self.step: int | None = None
         """Training step of the evaluation in progress; None if there is none."""
         self.policies: dict[int, dict[str, Tensor]] = {}
-        self.playing: dict[int, Callable[[], Evaluation]] = {}
+        self.playing: dict[int, Callable[[GiveUp], Evaluation]] = {}
         """For each agent a function that waits for its episodes and returns the result."""
 
     def begin(self, step: int, agents: Sequence[int]) -> None:
@@ -66,20 +77,31 @@ class LoopEvaluation:
 
     def play(self) -> None:
         """Fill `playing`."""
-        limit = self.config.evaluation.max_steps
-        self.playing = {
-            agent: partial(play_policy, self.card, policy, self.seeds[agent], limit)
-            for agent, policy in self.policies.items()
-        }
+        self.playing = {agent: partial(self.play_here, agent) for agent in self.policies}
 
-    def results(self) -> list[Result]:
-        """Wait for the evaluation in progress and return its results; [] if there is none."""
+    def play_here(self, agent: int, give_up: GiveUp) -> Evaluation:
+        def check() -> None:
+            if give_up():
+                raise GaveUp
+
+        seeds, limit = self.seeds[agent], self.config.evaluation.max_steps
+        return play_policy(self.card, self.policies[agent], seeds, limit, check)
+
+    def results(self, give_up: GiveUp = never) -> list[Result]:
+        """Wait for the evaluation in progress and return its results; [] if there is none.
+
+        If `give_up` becomes true meanwhile, return []. The evaluation is then still in progress:
+        a checkpoint saves its policies, and resume plays all of it again.
+        """
         if self.step is None:
             return []
-        results = [
-            Result(self.step, agent, playing(), self.policies[agent])
-            for agent, playing in sorted(self.playing.items())  # a checkpoint may reorder them
-        ]
+        try:
+            results = [
+                Result(self.step, agent, playing(give_up), self.policies[agent])
+                for agent, playing in sorted(self.playing.items())  # a checkpoint may reorder them
+            ]
+        except GaveUp:
+            return []
         self.step, self.policies, self.playing = None, {}, {}
         return results
 

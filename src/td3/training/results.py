@@ -40,10 +40,10 @@ def warn_of_endless_episodes(state: TrainingState) -> None:
 def record_evaluations(state: TrainingState) -> list[Record]:
     """Wait for the running evaluation, if any; write its results and its policies.
 
-    Returns the records; none of agents that diverged.
+    Returns the records; none of agents that diverged, and none after a stop request.
     """
     records = []
-    for result in state.evaluations.results():
+    for result in state.evaluations.results(lambda: state.stop.requested):
         agent, returns, lengths = result.agent, result.found.returns, result.found.lengths
         if np.isnan(returns).any():
             if not state.population.frozen[agent]:

@@ -11,6 +11,7 @@ from td3.algorithm.replay_base import Replay
 from td3.config import Config
 from td3.environments.base import Environments
 from td3.seeding import Streams
+from td3.signals import StopRequest
 from td3.training.callbacks import Callbacks
 from td3.training.collector import Collector
 from td3.training.learner import Learner
@@ -42,6 +43,8 @@ class TrainingState:
     """Where the replay buffers are kept: a device, or "disk" for images."""
     on_step: Callable[[int], None] = lambda step: None
     """Called with the step number after every step."""
+    stop: StopRequest = field(default_factory=StopRequest)
+    """Whether the user wants the run to stop."""
     callbacks: Callbacks = field(default_factory=Callbacks)
     step: int = 0
     warned_of_length: bool = False

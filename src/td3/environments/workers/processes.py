@@ -5,7 +5,6 @@ import dataclasses
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import threading
@@ -22,7 +21,7 @@ from td3.environments.factories import is_importable
 from td3.environments.simulators import SIMULATORS, resolve_version
 from td3.environments.workers.messages import receive
 from td3.errors import RunStopped, UserError, first_line
-from td3.signals import block_signals
+from td3.signals import STOP_SIGNALS, block_signals
 
 CLOSE_SECONDS = 10.0
 GRACE_SECONDS = 5.0
@@ -88,7 +87,7 @@ def start_process(module: str, name: str, *descriptors: int, **environment: str)
     ours, theirs = Pipe()
     command = [sys.executable, "-P", "-W", "ignore", "-m", module]
     # A signal to the whole group must reach only this process, which saves and then stops them.
-    with block_signals(signal.SIGINT, signal.SIGTERM), theirs:
+    with block_signals(*STOP_SIGNALS), theirs:
         given = (theirs.fileno(), *descriptors)
         try:
             process = subprocess.Popen(
