@@ -22,6 +22,7 @@ LAYERS = """
     execution integrations
     launch
     report doctor bench exports
+    tune
     api testing
     cli
 """

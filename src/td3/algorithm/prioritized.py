@@ -87,6 +87,19 @@ class PrioritizedReplay(ReplayBuffer):
             self.sums[agent] = self.values[agent].sum(dim=-1)
             self.highest[agent] = 1
 
+    def restart(self, agent: int) -> None:
+        super().restart(agent)
+        self.reset_priorities(agent)
+
+    def reset_priorities(self, agent: int) -> None:
+        if self.rows is None:
+            return
+        places = torch.arange(self.values[agent].numel(), device=self.device)
+        stored = (places < int(self.sizes[agent])).to(self.values)
+        self.values[agent] = stored.view_as(self.values[agent])
+        self.sums[agent] = self.values[agent].sum(dim=-1)
+        self.highest[agent] = 1
+
     def tensors(self) -> dict[str, Tensor]:
         if self.rows is None:
             return {}

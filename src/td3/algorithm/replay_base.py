@@ -61,6 +61,8 @@ class Replay(PerAgent, ABC):
         self.device, self.dtype = torch.device(device), dtype
         self.added = np.zeros(self.agents, dtype=np.int64)
         """How many transitions each agent has stored since the start; counts overwritten ones."""
+        self.lives = np.zeros(self.agents, dtype=np.int64)
+        """How often `restart` has emptied the buffer of each agent."""
         self.rows: Tensor | None = None
         """(agents, capacity, width), one row per transition. None before `allocate`."""
         self.state_dim = self.action_dim = 0
@@ -143,6 +145,14 @@ class Replay(PerAgent, ABC):
             for name, (table, written) in self.tables.items():
                 if name not in self.index_tables:
                     table[agent, : min(int(written[agent]), table.shape[1])] = 0
+
+    def restart(self, agent: int) -> None:
+        """Empty the buffer of one agent, for a new agent in its place."""
+        self.added[agent] = 0
+        self.lives[agent] += 1
+
+    def reset_priorities(self, agent: int) -> None:
+        """Forget the priorities of an agent's transitions; a uniform buffer has none."""
 
     def close(self) -> None:
         """Remove temporary files."""

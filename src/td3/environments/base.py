@@ -1,7 +1,7 @@
 """The interface of several environments that are stepped together."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +68,10 @@ class Environments(ABC):
     @abstractmethod
     def restore(self, arrays: Arrays) -> tuple[list[int], str]:
         """Restore a snapshot; return the environments that restarted instead, and why."""
+
+    def begin_again(self, indices: Sequence[int]) -> None:
+        """Replace these environments by new ones with new seeds; the others continue."""
+        raise NotImplementedError
 
     def explain_restart(self, indices: list[int]) -> str:
         """Why these environments restarted in `restore` instead of continuing."""

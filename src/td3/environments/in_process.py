@@ -1,5 +1,7 @@
 """Environments in this process, stepped one after the other."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from td3.config import EnvironmentConfig
@@ -65,6 +67,14 @@ class InProcess(Environments):
         ]
         self.states = np.stack([one.state for one in self.replayable])
         return diverged, self.explain_restart(diverged)
+
+    def begin_again(self, indices: Sequence[int]) -> None:
+        states = self.states.copy()
+        for index in indices:
+            self.replayable[index].remake()
+            self.replayable[index].start(self.sent[1])
+            states[index] = self.replayable[index].state
+        self.states = states
 
     def close(self) -> None:
         for one in self.replayable:

@@ -39,14 +39,16 @@ def assemble(
     sinks: Sequence[Sink] = (),
     replay_place: str = "",
     first: Environment | None = None,
+    kind: type[Training] = Training,
+    population_kind: type[Population] = Population,
 ) -> Training:
     """Build everything that a training needs; it writes its results into `folder`.
 
     `replay_place` is the result of `check_memory`, and `first` a new environment, if the caller
-    has them already.
+    has them already. `kind` and `population_kind`: subclasses to use.
     """
     device = compute_on(config.device, config.threads)
-    population = Population(config, device)
+    population = population_kind(config, device)
     streams = [Streams.from_seed(seed) for seed in config.agent_seeds]
     count = config.environment.count
     seeds = [own.env for own in streams for _ in range(count)]
@@ -60,7 +62,7 @@ def assemble(
     replay = make_replay(config, population, task, place, file)
     agent = make_agent(config, population, task)
     interval = Interval(config.agents, device, config.environment.info)
-    training = Training(
+    training = kind(
         config=config,
         population=population,
         streams=streams,

@@ -35,7 +35,8 @@ SEGMENT = table(
         "file": text(SEGMENT_NAME.pattern, "the name of a replay segment"),
         "tables": mapping(table({"start": counts, "stop": counts})),
         "dims": items(integer(0, 2**31), 2),
-    }
+    },
+    {"lives": counts},
 )
 STREAM = table(
     {
@@ -43,6 +44,14 @@ STREAM = table(
         "state": table({"state": integer(0, 2**128 - 1), "inc": integer(0, 2**128 - 1)}),
         "has_uint32": integer(0, 1),
         "uinteger": integer(0, 2**32 - 1),
+    }
+)
+REFILL = table(  # `tune/refill.py`
+    {
+        "starts": counts,
+        "settings": items(mapping(number)),
+        "replaced": counts,
+        "random": mapping(STREAM),
     }
 )
 FACTS = table(
@@ -53,7 +62,12 @@ FACTS = table(
         "config": table({"loop": table({"steps": integer(1)})}),
         "streams": mapping(STREAM),
     },
-    {"frozen": counts, "evaluating": nullable(integer()), "plain": items(text())},
+    {
+        "frozen": counts,
+        "evaluating": nullable(integer()),
+        "plain": items(text()),
+        "refill": REFILL,
+    },
 )
 CONTENT = table(
     {
@@ -103,8 +117,14 @@ def check_counts(body: Mapping[str, Any]) -> None:
         if agent >= agents:
             raise Malformed(f"agent {agent} is frozen, but there are {agents}")
     before: dict[str, list[int]] = {}
+    lives_before = [0] * agents
     for segment in body["segments"]:
         name = segment["file"]
+        lives = segment.get("lives", lives_before)
+        if len(lives) != agents or any(a > b for a, b in zip(lives_before, lives, strict=True)):
+            raise Malformed(f"{name} has wrong lives")
+        same = [a == b for a, b in zip(lives_before, lives, strict=True)]
+        lives_before = lives
         for key, own in segment["tables"].items():
             start, stop = own["start"], own["stop"]
             if not len(start) == len(stop) == agents:
@@ -113,7 +133,7 @@ def check_counts(body: Mapping[str, Any]) -> None:
                 raise Malformed(f"{name} stops before it starts")
             last = before.get(key, start)
             # A segment leaves out transitions that were overwritten before it was written.
-            if any(a > b for a, b in zip(last, start, strict=True)):
+            if any(a > b for a, b, c in zip(last, start, same, strict=True) if c):
                 raise Malformed(f"{name} repeats transitions of the segment before")
             before[key] = stop
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from td3.algorithm.replay_base import Replay
@@ -30,7 +31,10 @@ def new_segment(
         return []
     spans = {}
     for table, (ring, written) in replay.tables.items():
-        saved = segments[-1]["tables"][table]["stop"] if segments else [0] * replay.agents
+        saved = np.zeros(replay.agents, dtype=np.int64)
+        if segments:
+            same = lives_of(segments[-1], replay.agents) == replay.lives
+            saved[same] = np.array(segments[-1]["tables"][table]["stop"])[same]
         spans[table] = [
             (max(int(start), int(stop) - ring.shape[1]), int(stop))
             for start, stop in zip(saved, written, strict=True)
@@ -62,8 +66,14 @@ def new_segment(
                 for table, own in spans.items()
             },
             "dims": [replay.state_dim, replay.action_dim],
+            **({"lives": replay.lives.tolist()} if replay.lives.any() else {}),
         }
     ]
+
+
+def lives_of(segment: Mapping[str, Any], agents: int) -> NDArray[np.int64]:
+    """How often the buffer of each agent had been emptied when the segment was written."""
+    return np.array(segment.get("lives", [0] * agents), dtype=np.int64)
 
 
 def entries(ring: Tensor, start: int, stop: int) -> list[memoryview]:
@@ -78,8 +88,9 @@ def entries(ring: Tensor, start: int, stop: int) -> list[memoryview]:
 
 def is_needed(segment: Mapping[str, Any], replay: Replay) -> bool:
     """Whether a segment contains transitions that were not overwritten yet."""
+    own = lives_of(segment, replay.agents) == replay.lives
     return any(
-        (np.array(segment["tables"][table]["stop"]) > written - ring.shape[1]).any()
+        (own & (np.array(segment["tables"][table]["stop"]) > written - ring.shape[1])).any()
         for table, (ring, written) in replay.tables.items()
     )
 
@@ -117,6 +128,7 @@ def fill(replay: Replay, run: Path, segments: list[dict[str, Any]]) -> None:
                 ring[agent, places.to(ring.device)] = part.view(stop - start, -1).to(ring.device)
                 rest = rest[size:]
             written[agent] = stop
+        replay.lives[:] = lives_of(segment, replay.agents)
 
 
 def parts_of(

@@ -10,6 +10,7 @@ from td3.algorithm.transitions import Transitions
 from td3.environments.base import Arrays, Environments, Steps
 from td3.environments.episode_info import EpisodeInfo
 from td3.errors import Diverged
+from td3.seeding import Stream
 from td3.training.exploration import Exploration
 
 NOTHING = EpisodeInfo({}, {})
@@ -77,13 +78,22 @@ class Collector:
         self.returns = np.zeros(len(self.owners))
         self.lengths = np.zeros(len(self.owners), dtype=np.int64)
         self.pending: PendingStep | None = None
+        self.random: dict[int, Stream] = {}
+        """Agents that act at random while others learn, and the streams of their actions."""
         self.noise_factor = 1.0
         """Factor on the exploration noise (`schedules.py`)."""
 
     def random_actions(self) -> NDArray[np.float32]:
         """Uniform over the action range."""
         assert self.exploration is not None
-        return self.exploration.random_actions()
+        return self.with_random_agents(self.exploration.random_actions())
+
+    def with_random_agents(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The actions, with random ones for the agents in `random`."""
+        for agent, stream in self.random.items():
+            rows = slice(agent * self.count, (agent + 1) * self.count)
+            actions[rows] = stream.uniform(-1, 1, (self.count, actions.shape[1]))
+        return actions
 
     def add_noise(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """The actors' actions with exploration noise, clipped to the action range."""
@@ -95,7 +105,7 @@ class Collector:
         noise = self.exploration.draw(begins)
         noisy = (noise if self.noise_factor == 1 else noise * self.noise_factor) + actions
         clipped: NDArray[np.float64] = np.minimum(np.maximum(noisy, -1, out=noisy), 1, out=noisy)
-        return clipped.astype(np.float32)
+        return self.with_random_agents(clipped.astype(np.float32))
 
     def finite(self, rows: NDArray[np.float32], why: str) -> NDArray[np.float32]:
         """The rows, zeros for frozen agents; reports agents with a number that is not finite."""
@@ -189,6 +199,16 @@ class Collector:
             return (self.reward_scale * rewards).astype(np.float32)[:, None]
         with np.errstate(over="ignore"):
             return (self.reward_scale * rewards).astype(np.float32)[:, None]
+
+    def begin_again(self, agent: int) -> None:
+        """Start new episodes in new environments for one agent."""
+        rows = range(agent * self.count, (agent + 1) * self.count)
+        self.returns[rows], self.lengths[rows] = 0, 0
+        self.environments.begin_again(rows)
+
+    def set_reward_scale(self, agent: int, scale: float) -> None:
+        self.reward_scale[self.owners == agent] = scale
+        self.may_overflow = bool((np.abs(self.reward_scale) > 1).any())
 
     def snapshot(self) -> Arrays:
         """Everything that a checkpoint needs, by name."""

@@ -63,5 +63,8 @@ class Learner:
         """The random streams that learning draws from, in their current state."""
         return {"replay": self.replay.streams, "smooth": self.agent.smooth}
 
+    def agents_changed(self) -> None:
+        """Take over networks that were changed by something other than learning."""
+
     def close(self) -> None:
         """Stop threads, if there are any."""

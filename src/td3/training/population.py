@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from td3.config import Config, describe_settings
 from td3.training.metrics import Record
@@ -19,6 +20,8 @@ class Population:
         """The grid's settings for each agent."""
         self.frozen = np.zeros(len(self.members), dtype=np.bool_)
         """Agents that diverged (`divergence.py`)."""
+        self.tensors: dict[str, Tensor] = {}
+        """The values of each setting that the grid varies; traced updates read this memory."""
 
     def each(self, key: str) -> list[Any]:
         """The value of a setting for each agent."""
@@ -28,9 +31,11 @@ class Population:
     def number(self, key: str) -> Any:
         """A setting as the update takes it: one value, or a tensor if the grid varies it."""
         values = self.each(key)
-        if key in self.config.grid:
-            return torch.tensor(values, dtype=torch.float64, device=self.device)
-        return values[0]
+        if key not in self.config.grid:
+            return values[0]
+        if key not in self.tensors:
+            self.tensors[key] = torch.tensor(values, dtype=torch.float64, device=self.device)
+        return self.tensors[key]
 
     @property
     def hyperparameters(self) -> dict[str, Any]:

@@ -34,6 +34,7 @@ def save_training(state: TrainingState) -> None:
     }
     if plain := state.learner.plain_parts():
         facts["plain"] = plain
+    facts |= state.own_facts()
     state.segments = save_checkpoint(
         state.recorder.run.folder,
         state.step,
@@ -116,6 +117,7 @@ def restore_training(state: TrainingState) -> list[str]:
         state.agent.restore(groups["agent"])
     except ValueError as error:  # the environment has other spaces now
         raise UserError(f"{folder} does not fit {state.environments.task.id}: {error}.") from error
+    state.restore_own(facts)
     state.learner.resume(facts.get("plain", []))
     state.interval.restore(groups["interval"])
     # Environments draw seeds when they restart, so their streams are restored first.

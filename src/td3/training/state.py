@@ -65,6 +65,13 @@ class TrainingState:
     def finished(self) -> bool:
         return self.step >= self.config.loop.steps
 
+    def own_facts(self) -> dict[str, Any]:
+        """What a checkpoint saves besides, for `restore_own`."""
+        return {}
+
+    def restore_own(self, facts: dict[str, Any]) -> None:
+        """Continue from the facts of a checkpoint; called before environments are restored."""
+
     def close(self) -> None:
         for part in (
             self.learner,

@@ -192,6 +192,11 @@ class FrameIndex(PerAgent):
             counts[:] = 0
         self.current = {}
 
+    def restart(self, agent: int) -> None:
+        """Forget the observations and transitions of one agent."""
+        self.observed[agent] = self.oldest[agent] = 0
+        self.current = {own: number for own, number in self.current.items() if own[0] != agent}
+
     def tensors(self) -> dict[str, Tensor]:
         """State outside the tables; the names are part of the checkpoint format."""
         current = [(*environment, number) for environment, number in self.current.items()]

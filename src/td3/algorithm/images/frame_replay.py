@@ -213,6 +213,10 @@ class FrameReplay(Replay):
     def clear(self) -> None:
         self.index.clear()
 
+    def restart(self, agent: int) -> None:
+        super().restart(agent)
+        self.index.restart(agent)
+
     def close(self) -> None:
         if self.file:
             remove(self.file)

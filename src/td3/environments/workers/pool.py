@@ -10,6 +10,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,11 @@ class WorkerPool(Environments):
             self.block.seeds[index] = int(self.streams[index].integers(2**31))
         self.command(Command.SEED)
         self.wait()
+
+    def begin_again(self, indices: Sequence[int]) -> None:
+        self.block.needs_seed[list(indices)] = True
+        self.seed_new()
+        self.states = self.block.states.copy()
 
     def snapshot(self) -> Arrays:
         self.command(Command.SNAPSHOT)

@@ -100,7 +100,10 @@ class Worker:
         return json.dumps(finals).encode() if finals else None
 
     def seed(self, now: int) -> None:
-        """Seed the new objects with the seeds in the block."""
+        """Seed the new objects with the seeds in the block.
+
+        An environment that the learner wants to begin again is made anew.
+        """
         if not self.environments:
             self.environments = [
                 RemoteEnvironment(self.config, self.remake_every) for _ in self.indices
@@ -109,7 +112,10 @@ class Worker:
                 torch.set_num_threads(self.threads)
         for one, index in zip(self.environments, self.indices, strict=True):
             self.current = index
-            if one.needs_seed:
+            if self.block.needs_seed[index]:
+                if not one.needs_seed:
+                    one.remake()
+                    one.start(now)
                 one.begin(int(self.block.seeds[index]), one.made_at)
                 self.block.states[index], self.block.needs_seed[index] = one.state, False
 

@@ -156,6 +156,10 @@ class GpuLearner(TracedLearner):
             self.sizes.copy_(torch.from_numpy(self.replay.sizes[:, None]))
             self.sizes_sent = True
 
+    def agents_changed(self) -> None:
+        self.expected = None
+        self.actor_moved.record()
+
     def acting_copy(self) -> TD3:
         """A copy of the agent on the same memory that acts with fused kernels."""
         copied = map_tensors(self.agent, lambda path, tensor: tensor)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from td3.environments.base import Arrays
+from td3.errors import UserError
 from td3.seeding import Stream
 
 
@@ -62,6 +63,22 @@ class Exploration(ABC):
 
     def prepare(self) -> None:  # noqa: B027 - optional
         """Do work ahead; the collector calls this while the environments step."""
+
+    def restart(self, agent: int) -> None:
+        """Begin again for one agent, whose stream and standard deviation are new.
+
+        Needed by `td3 tune`, where a new agent takes the place of another. Noise that remembers
+        anything must override it.
+        """
+        if type(self).state is not Exploration.state:
+            raise UserError(
+                f"{type(self).__name__} needs a method restart(agent), because its noise depends "
+                "on earlier noise."
+            )
+
+    def rows_of(self, agent: int) -> slice:
+        """The rows of the environments of an agent."""
+        return slice(agent * self.shape[0], (agent + 1) * self.shape[0])
 
     def state(self) -> Arrays:
         """Return what `restore` needs, by name; streams are saved elsewhere."""

@@ -47,6 +47,13 @@ class GaussianExploration(Exploration):
         self.normal, self.used = normal, 0
         self.noise = normal * self.standard_deviation
 
+    def restart(self, agent: int) -> None:
+        left, rows = len(self.normal) - self.used, self.rows_of(agent)
+        if left:
+            fresh = self.streams[agent].standard_normal((left, *self.shape))
+            self.normal[self.used :, rows] = fresh
+            self.noise[self.used :, rows] = fresh * self.standard_deviation[rows]
+
     def state(self) -> Arrays:
         return {"noise": self.normal[self.used :]} if self.used < len(self.normal) else {}
 

@@ -44,8 +44,13 @@ class OrnsteinUhlenbeckExploration(GaussianExploration):
             self.last = normal
         else:
             drifted = self.kept * self.last + self.fresh * normal
-            self.last = np.where(begins[:, None], normal, drifted)
+            self.last = np.where(begins[:, None] | np.isnan(self.last), normal, drifted)
         return self.last
+
+    def restart(self, agent: int) -> None:
+        super().restart(agent)
+        if self.last is not None:
+            self.last[self.rows_of(agent)] = np.nan
 
     def state(self) -> Arrays:
         return super().state() | ({} if self.last is None else {"last": self.last})

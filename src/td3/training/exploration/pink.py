@@ -49,6 +49,9 @@ class PinkExploration(Exploration):
         self.used += 1
         return noise
 
+    def restart(self, agent: int) -> None:
+        self.used[self.rows_of(agent)] = self.blocks.shape[1]
+
     def state(self) -> Arrays:
         return {"blocks": self.blocks, "used": self.used}
 

@@ -55,6 +55,14 @@ class ZetaExploration(GaussianExploration):
         self.left = np.where(over, self.durations[self.used - 1], self.left) - 1
         return self.held
 
+    def restart(self, agent: int) -> None:
+        super().restart(agent)
+        if left := len(self.normal) - self.used:
+            draws = self.streams[agent].random((left, self.shape[0]))
+            durations = 1 + np.searchsorted(self.cumulative, draws, side="right")
+            self.durations[self.used :, self.rows_of(agent)] = durations
+        self.left[self.rows_of(agent)] = 0
+
     def state(self) -> Arrays:
         block = super().state()
         if block:

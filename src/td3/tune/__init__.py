@@ -1,0 +1,1 @@
+"""Hyperparameter search: many trials in one population (`td3 tune`)."""
