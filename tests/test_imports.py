@@ -22,7 +22,7 @@ LAYERS = """
     execution integrations
     launch
     report doctor bench exports
-    tune
+    play tune
     api testing
     cli
 """

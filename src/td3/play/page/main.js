@@ -1,0 +1,163 @@
+// The page: loads policies, MuJoCo and models, and connects buttons, keys and sliders.
+
+import loadMujoco from "./vendor/mujoco.js";
+import { Stage } from "./stage.js";
+import { UNCHANGED } from "./simulation.js";
+
+const LONGEST_FRAME = 0.1; // seconds; after a hidden tab the world does not catch up
+const byId = (id) => document.getElementById(id);
+const stages = [];
+const changes = { ...UNCHANGED };
+let isPaused = matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+const kept = new Map();
+async function get(path, read) {
+  if (!kept.has(path)) {
+    kept.set(path, fetch(path).then((answer) => {
+      if (!answer.ok) throw new Error(`${path}: ${answer.status} ${answer.statusText}`);
+      return read(answer);
+    }));
+  }
+  return kept.get(path);
+}
+const load = {
+  text: (path) => get(path, (answer) => answer.text()),
+  numbers: (path) => get(path, async (answer) => new Float32Array(await answer.arrayBuffer())),
+  mujoco: () => get("vendor/mujoco.wasm.gz", async (answer) => {
+    const unpacked = answer.body.pipeThrough(new DecompressionStream("gzip"));
+    return loadMujoco({ wasmBinary: await new Response(unpacked).arrayBuffer() });
+  }),
+};
+
+const seed = () => Math.min(Math.max(Math.trunc(Number(byId("seed").value)) || 0, 0), 2 ** 31 - 1);
+const announce = (text) => (byId("status").textContent = text);
+const fail = (error) => announce(`The playground could not start: ${error.message}`);
+
+async function addStage(entries, position) {
+  const stage = new Stage(byId("stages"), load, entries, announce);
+  stages.push(stage);
+  byId("stages").classList.toggle("two", stages.length > 1);
+  stage.select.addEventListener("change", () => choose(stage, stage.select.selectedIndex));
+  await choose(stage, position);
+}
+
+async function choose(stage, position) {
+  await stage.choose(position, seed(), changes).catch(fail);
+  const names = stages.map(({ entry }) => encodeURIComponent(entry.name));
+  history.replaceState(null, "", `#${names.join("&")}`);
+}
+
+function pause(paused) {
+  isPaused = paused;
+  byId("pause").textContent = paused ? "Play" : "Pause";
+}
+
+function step() {
+  pause(true);
+  for (const stage of stages) stage.step();
+}
+
+function reset() {
+  for (const stage of stages) stage.reset(seed());
+}
+
+function compare(entries) {
+  byId("compare").setAttribute("aria-pressed", String(stages.length === 1));
+  if (stages.length > 1) {
+    const stage = stages.pop();
+    stage.drop();
+    stage.root.remove();
+    byId("stages").classList.remove("two");
+    return choose(stages[0], stages[0].select.selectedIndex);
+  }
+  const { task, name } = stages[0].entry;
+  const other = entries.findIndex((entry) => entry.task === task && entry.name !== name);
+  reset();
+  return addStage(entries, other < 0 ? stages[0].select.selectedIndex : other);
+}
+
+function changeSpeed(by) {
+  const select = byId("speed");
+  select.selectedIndex = Math.min(Math.max(select.selectedIndex + by, 0), select.length - 1);
+}
+
+function change(input) {
+  changes[input.name] = Number(input.value);
+  const isFactor = UNCHANGED[input.name] === 1;
+  const unit = input.name === "delay" ? " steps" : "";
+  input.parentElement.querySelector("output").textContent = `${isFactor ? "×" : ""}${input.value}${unit}`;
+  for (const stage of stages) stage.simulation?.change(changes);
+}
+
+function connect(entries) {
+  const pushes = { ArrowLeft: [-1, 0, 0], ArrowRight: [1, 0, 0], ArrowUp: [0, 0, 1] };
+  const keys = {
+    " ": () => pause(!isPaused),
+    ".": step,
+    r: reset,
+    c: () => compare(entries),
+    "+": () => changeSpeed(1),
+    "-": () => changeSpeed(-1),
+  };
+  byId("pause").addEventListener("click", keys[" "]);
+  byId("step").addEventListener("click", step);
+  byId("reset").addEventListener("click", reset);
+  byId("compare").addEventListener("click", keys.c);
+  byId("seed").addEventListener("change", reset);
+  const sliders = [...byId("changes").querySelectorAll("input")];
+  for (const input of sliders) {
+    input.addEventListener("input", () => change(input));
+    change(input);
+  }
+  byId("restore").addEventListener("click", () => {
+    for (const input of sliders) {
+      input.value = UNCHANGED[input.name];
+      change(input);
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.target.matches("input, select")) return;
+    if (event.target.matches("button, summary, a") && event.key === " ") return;
+    const push = pushes[event.key];
+    const action = push ? () => stages.forEach((s) => s.nudge(push)) : keys[event.key.toLowerCase()];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+}
+
+let last = 0;
+function frame(now) {
+  const seconds = Math.min((now - last) / 1000, LONGEST_FRAME);
+  last = now;
+  for (const stage of stages) {
+    if (!isPaused) stage.pass(seconds * Number(byId("speed").value));
+    stage.show();
+  }
+  document.documentElement.dataset.frames = Number(document.documentElement.dataset.frames ?? 0) + 1;
+  requestAnimationFrame(frame);
+}
+
+async function start() {
+  announce("Loading MuJoCo …");
+  const [list, tasks] = await Promise.all(
+    ["policies.json", "tasks.json"].map((path) => get(path, (answer) => answer.json())),
+  );
+  load.tasks = tasks;
+  connect(list.policies);
+  pause(isPaused);
+  const names = location.hash.slice(1).split("&").map(decodeURIComponent).slice(0, 2);
+  const wanted = names.map((name) => list.policies.findIndex((entry) => entry.name === name));
+  for (const position of wanted[0] >= 0 ? wanted.filter((k) => k >= 0) : [0]) {
+    await addStage(list.policies, position);
+  }
+  byId("compare").setAttribute("aria-pressed", String(stages.length > 1));
+  announce(isPaused ? "Paused, because your system asks for reduced motion." : "");
+  requestAnimationFrame(frame);
+  if (list.version && "serviceWorker" in navigator) {
+    await navigator.serviceWorker.register(`offline.js?version=${list.version}`);
+  }
+}
+
+start().catch(fail);

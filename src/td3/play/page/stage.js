@@ -1,0 +1,167 @@
+// One policy on the page: its world, its numbers and its bars.
+
+import { drawAction, drawObservation, drawRewards } from "./bars.js";
+import { Policy } from "./policy.js";
+import { Simulation } from "./simulation.js";
+import { View } from "./view.js";
+
+const SHOWN_REWARDS = 200;
+const PAUSE_AFTER_EPISODE = 1.2; // seconds
+const PUSH_SECONDS = 0.15;
+const PUSH_STRENGTH = 12; // newtons for a kilogram
+
+const short = (value, digits = 4) =>
+  value.toLocaleString("en", { maximumSignificantDigits: Math.abs(value) >= 1000 ? 6 : digits, maximumFractionDigits: 2 });
+
+export class Stage {
+  /** `load` has the loaded MuJoCo, the facts of the tasks and `get(path)` for files. */
+  constructor(parent, load, entries, announce) {
+    const template = document.getElementById("stage").content.cloneNode(true);
+    this.root = template.querySelector(".stage");
+    parent.append(template);
+    this.find = (selector) => this.root.querySelector(selector);
+    this.load = load;
+    this.entries = entries;
+    this.announce = announce;
+    this.select = this.find("select");
+    for (const { label } of entries) this.select.add(new Option(label));
+    this.canvas = this.find(".view");
+  }
+
+  /** Show the policy at this position of the list. */
+  async choose(position, seed, changes) {
+    this.select.selectedIndex = position;
+    const entry = (this.entry = this.entries[position]);
+    describeCard(this.find(".card"), entry);
+    this.find(".about").textContent = entry.about;
+    this.drop();
+    this.find(".film").hidden = !entry.reason;
+    this.canvas.hidden = Boolean(entry.reason);
+    if (entry.reason) return this.showFilm(entry);
+    const [xml, numbers, mujoco] = await Promise.all([
+      this.load.text(entry.model),
+      this.load.numbers(entry.numbers),
+      this.load.mujoco(),
+    ]);
+    if (this.entry !== entry) return; // the user chose another one meanwhile
+    this.drop();
+    const policy = new Policy(entry, numbers);
+    this.simulation = new Simulation(mujoco, this.load.tasks[entry.task], xml, policy);
+    this.simulation.change(changes);
+    this.canvas.setAttribute("aria-label", `${entry.label}, simulated`);
+    this.view ??= new View(this.canvas);
+    this.view.show(this.simulation);
+    this.reset(seed);
+  }
+
+  drop() {
+    this.simulation?.dispose();
+    this.simulation = null;
+    this.say("");
+  }
+
+  showFilm(entry) {
+    const film = this.find(".film");
+    film.replaceChildren();
+    if (entry.film) {
+      const isVideo = entry.film.endsWith(".mp4");
+      const shown = document.createElement(isVideo ? "video" : "img");
+      Object.assign(shown, isVideo ? { controls: true, loop: true, muted: true } : { alt: "" });
+      shown.setAttribute(isVideo ? "aria-label" : "alt", `Film of ${entry.label}`);
+      shown.src = entry.film;
+      film.append(shown);
+    }
+    for (const name of ["now", "count"]) this.find(`.${name}`).textContent = "–";
+    this.say(entry.reason);
+  }
+
+  reset(seed, episode = 0) {
+    if (!this.simulation) return;
+    this.simulation.reset(seed, episode);
+    this.rewards = [];
+    this.owed = 0;
+    this.waited = 0;
+    this.say("");
+    this.show();
+  }
+
+  /** Let `seconds` of the simulated time pass. */
+  pass(seconds) {
+    const { simulation } = this;
+    if (!simulation) return;
+    if (simulation.over) {
+      this.waited += seconds;
+      if (this.waited > PAUSE_AFTER_EPISODE) this.reset(simulation.seed, simulation.episode + 1);
+      return;
+    }
+    this.owed += seconds;
+    const timestep = simulation.model.opt.timestep;
+    while (this.owed >= timestep && !simulation.over) {
+      this.owed -= timestep;
+      this.pushLeft -= timestep;
+      if (simulation.advance()) this.record();
+    }
+    if (simulation.over) this.finish();
+  }
+
+  /** Make one step of the policy. */
+  step() {
+    if (!this.simulation) return;
+    if (this.simulation.over) return this.reset(this.simulation.seed, this.simulation.episode + 1);
+    this.simulation.step();
+    this.record();
+    if (this.simulation.over) this.finish();
+    this.show();
+  }
+
+  record() {
+    this.rewards.push(this.simulation.reward);
+    if (this.rewards.length > SHOWN_REWARDS) this.rewards.shift();
+  }
+
+  finish() {
+    const { over, steps } = this.simulation;
+    const text = `${over} after ${steps} steps with return ${short(this.simulation.return)}.`;
+    this.say(text);
+    this.announce(`${this.entry.label}: ${text}`);
+  }
+
+  say(text) {
+    const message = this.find(".message");
+    message.textContent = text;
+    message.hidden = !text;
+  }
+
+  /** Push the body for a moment, in a direction of the world. */
+  nudge(direction) {
+    const { simulation } = this;
+    if (!simulation || simulation.over) return;
+    this.pushLeft = PUSH_SECONDS;
+    const force = direction.map((v) => v * PUSH_STRENGTH * simulation.model.body_subtreemass[1]);
+    const push = ({ data }) => {
+      if (this.pushLeft > 0) data.xfrc_applied.set(force, 6);
+      else if (simulation.push === push) simulation.push = null;
+    };
+    simulation.push = push;
+  }
+
+  /** Draw the world, the numbers and the bars. */
+  show() {
+    const { simulation } = this;
+    if (!simulation) return;
+    this.view.draw();
+    this.find(".now").textContent = short(simulation.return);
+    this.find(".count").textContent = `${simulation.steps} of ${simulation.limit}`;
+    drawObservation(this.find(".observation"), simulation.observation);
+    drawAction(this.find(".action"), simulation.chosen);
+    drawRewards(this.find(".reward"), this.rewards);
+  }
+}
+
+function describeCard(cell, { mean_return: mean, std_return: spread, episodes }) {
+  cell.textContent = mean === undefined ? "–" : short(mean);
+  if (spread === undefined) return;
+  const note = document.createElement("small");
+  note.textContent = `± ${short(spread, 3)}${episodes ? `, ${episodes} episodes` : ""}`;
+  cell.append(note);
+}

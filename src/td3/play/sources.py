@@ -1,0 +1,66 @@
+"""Which policies `td3 play` shows."""
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from td3.errors import UserError
+from td3.play.entries import tasks
+from td3.play.site import Shown
+from td3.policy.load import policies_of, policy_folder, read_policy
+from td3.policy.policy import Policy
+from td3.policy.pretrained import names, pretrained
+
+
+def pretrained_policies() -> list[Shown]:
+    """The policies in the package; those that the page can simulate first."""
+    order = [task for task in tasks() if task in names()]
+    order += [task for task in names() if task not in order]
+    return [shown_pretrained(task) for task in order]
+
+
+def shown_pretrained(task: str) -> Shown:
+    return Shown(read_policy(pretrained(task)), task, f"{task}, pretrained")
+
+
+def policies_to_play(paths: Iterable[Path], task: str) -> list[Shown]:
+    """The policies of runs and files, and the pretrained ones of the same tasks to compare with.
+
+    Without a run, a file or a task: all pretrained policies.
+
+    Raises:
+        UserError: A path has no policy, or no task has this name.
+    """
+    paths = list(paths)
+    if not paths and not task:
+        return pretrained_policies()
+    shown = [shown for path in paths for shown in policies_at(path)]
+    wanted = {item.policy.environment.id for item in shown} & set(names())
+    if task:
+        wanted.discard(task)
+        shown = [shown_pretrained(task), *shown]
+    return shown + [shown_pretrained(other) for other in sorted(wanted)]
+
+
+def policies_at(path: Path) -> list[Shown]:
+    """The policy of a file; or the best and the last policy of every agent of a run."""
+    found = policies_of(path)
+    if path.suffix == ".safetensors":
+        return [Shown(found[0], path.stem, f"{path.name}, {found[0].environment.id}")]
+    folder = policy_folder(path)
+    run = folder.parent if folder.name == "policy" else folder
+    with contextlib.suppress(UserError):  # runs of version 0.1 kept only the best
+        found += policies_of(path, which="last")
+    return [show_of_run(run, policy) for policy in found]
+
+
+def show_of_run(run: Path, policy: Policy) -> Shown:
+    film = run / "videos" / f"{policy.name}.mp4"
+    name = run.resolve().name
+    label = f"{name}: {policy.name}, {policy.environment.id}"
+    return Shown(policy, f"{name}-{policy.name}", label, film if is_plain(film) else None)
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a file is inside the run, not a link to elsewhere."""
+    return path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
