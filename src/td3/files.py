@@ -228,26 +228,43 @@ class JsonLines:
     """Appends records to a file, one JSON object per line."""
 
     def __init__(self, path: Path) -> None:
-        self.file = open(path, "ab", opener=open_regular)  # noqa: SIM115
+        self.file = open(path, "a+b", opener=open_regular)  # noqa: SIM115
+        self.checksum = hashlib.sha256()
+        """Of all bytes, if `write` wrote them or `truncate` read them."""
+        size = self.file.seek(0, os.SEEK_END)
+        self.torn = size > 0 and self.read(size)[-1:] != b"\n"
+        """Whether the last record is incomplete."""
+
+    def read(self, length: int) -> bytes:
+        """The first `length` bytes, or all if there are fewer."""
+        self.file.seek(0)
+        data = self.file.read(length)
+        self.file.seek(0, os.SEEK_END)
+        return data
 
     def write(self, record: Mapping[str, Any]) -> None:
-        self.file.write(json.dumps(record).encode() + b"\n")
+        line = (b"\n" if self.torn else b"") + json.dumps(record).encode() + b"\n"
+        self.torn = False
+        self.file.write(line)
         self.file.flush()
+        self.checksum.update(line)
 
     def length(self) -> int:
         """Flush the file to disk; returns its size in bytes."""
         os.fsync(self.file.fileno())
         return self.file.tell()
 
+    def begins_with(self, length: int, checksum: str | None) -> bool:
+        """Whether the records before a checkpoint are complete; older ones have no checksum."""
+        data = self.read(length)
+        return len(data) == length and checksum in (None, digest(data))
+
     def truncate(self, length: int) -> None:
         """Remove the records after a checkpoint."""
-        if self.file.tell() < length:
-            raise UserError(
-                f"{self.file.name} has {self.file.tell()} bytes, but had {length} when the "
-                "checkpoint was written; restore the whole file to continue this run."
-            )
+        self.checksum = hashlib.sha256(self.read(length))
         self.file.truncate(length)
         self.file.seek(length)
+        self.torn = False
 
     def close(self) -> None:
         self.file.close()

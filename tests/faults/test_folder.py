@@ -120,12 +120,6 @@ def test_damaged_checkpoint_does_not_replace_a_good_one(run: Path) -> None:
         assert (run / "checkpoints" / name / "state.safetensors").stat().st_size > 1000
 
 
-def test_resume_with_truncated_metrics_is_refused(run: Path) -> None:
-    (run / "metrics.jsonl").write_bytes(b"")
-    with pytest.raises(UserError, match="restore the whole file"):
-        resume(run, steps=400)
-
-
 def test_failed_write_keeps_older_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

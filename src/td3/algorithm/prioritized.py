@@ -80,6 +80,13 @@ class PrioritizedReplay(ReplayBuffer):
             self.sums.zero_()
             self.highest.fill_(1)
 
+    def compact(self, agent: int, places: Tensor) -> None:
+        super().compact(agent, places)
+        priorities = self.values[agent].flatten()[places]
+        self.values[agent] = 0
+        self.values[agent].view(-1)[: len(places)] = priorities
+        self.sums[agent] = self.values[agent].sum(dim=-1)
+
     def erase(self, agent: int) -> None:
         super().erase(agent)
         if self.rows is not None:  # a frozen agent samples zeros, uniformly

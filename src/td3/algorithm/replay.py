@@ -1,6 +1,6 @@
 """Step 1: the replay buffer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from td3.algorithm.replay_base import Replay
+from td3.algorithm.replay_base import Replay, Spans
 from td3.algorithm.transitions import Transitions
 
 
@@ -156,6 +156,31 @@ class ReplayBuffer(Replay):
     def split(self, rows: Tensor) -> Batch:
         """Rows, (agents, batch, width), as the parts of a transition."""
         return Batch(*rows.split(self.part_sizes, dim=-1))
+
+    def forget(self, lost: Sequence[Mapping[str, Spans]]) -> None:
+        if self.has_more_per_row:
+            raise ValueError(f"{type(self).__name__} cannot move its transitions")
+        for agent in range(self.agents):
+            stop = int(self.added[agent])
+            numbers = np.arange(max(0, stop - self.capacity), stop)
+            for file in lost:
+                first, last = file["rows"]["start"][agent], file["rows"]["stop"][agent]
+                numbers = numbers[(numbers < first) | (numbers >= last)]
+            self.compact(agent, torch.from_numpy(numbers % self.capacity).to(self.device))
+            self.added[agent] = len(numbers)
+
+    def compact(self, agent: int, places: Tensor) -> None:
+        """Move the rows at these places to the front, in this order."""
+        assert self.rows is not None
+        self.rows[agent, : len(places)] = self.rows[agent, places]
+
+    @property
+    def has_more_per_row(self) -> bool:
+        """Whether a subclass keeps data for each row that its `compact` does not move."""
+        own = type(self)
+        return (
+            own.tensors is not ReplayBuffer.tensors or own.tables is not ReplayBuffer.tables
+        ) and own.compact is ReplayBuffer.compact
 
     @property
     def tables(self) -> dict[str, tuple[Tensor, NDArray[np.int64]]]:

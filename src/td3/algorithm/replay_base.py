@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +15,9 @@ from td3.seeding import Stream, Streams, as_seeds
 
 if TYPE_CHECKING:
     from td3.algorithm.replay import Batch
+
+Spans = Mapping[str, Sequence[int]]
+"""First and last entry of each agent in a file of a checkpoint: `start` and `stop`."""
 
 
 class PerAgent:
@@ -153,6 +156,14 @@ class Replay(PerAgent, ABC):
 
     def reset_priorities(self, agent: int) -> None:
         """Forget the priorities of an agent's transitions; a uniform buffer has none."""
+
+    @abstractmethod
+    def forget(self, lost: Sequence[Mapping[str, Spans]]) -> None:
+        """Exclude entries that could not be read from a checkpoint, after `restore`.
+
+        `lost` has the entries of each missing file, by table. Raises ValueError if this kind of
+        buffer cannot do without them.
+        """
 
     def close(self) -> None:
         """Remove temporary files."""

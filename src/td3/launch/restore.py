@@ -15,9 +15,11 @@ from td3.errors import UserError
 from td3.launch.assembly import make_agent, make_replay
 from td3.launch.setup import choose_device
 from td3.policy.file import read_bounds, read_policy_file
-from td3.run.checkpoint import Checkpoint, by_step, newest_checkpoint
+from td3.run.checkpoint import Checkpoint, newest_checkpoint
 from td3.run.folder import read_config
+from td3.run.manifest import by_step
 from td3.run.memory import IMAGES_FILE, check_memory
+from td3.run.segments import forget_damaged
 from td3.seeding import Stream, restore_stream
 from td3.training.population import Population
 from td3.training.resume_rules import check_settings
@@ -47,6 +49,7 @@ def restore_replay(folder: Path, device: str = "cpu") -> Replay:
     replay.restore(group_tensors(checkpoint)["replay"])
     for agent in checkpoint.facts.get("frozen", []):
         replay.erase(agent)  # older replay files contain its transitions
+    forget_damaged(replay, checkpoint.segments, checkpoint.damaged)
     restore_streams("replay", replay.streams, checkpoint)
     return replay
 

@@ -110,6 +110,8 @@ def continue_training(
             check_code(code, before, folder)
         show_phase(display, "loading the checkpoint")
         remarks = training.restore()
+        if not (folder / "config.toml").exists():
+            remarks.append("config.toml was missing; it is written again from a checkpoint")
         rewrite_config(folder, setup.config, origin)
         if code != before:
             write_code(folder, code)

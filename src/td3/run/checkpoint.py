@@ -32,20 +32,23 @@ from td3.files import (
     remove_folder,
     write_durably,
 )
+from td3.run.aside import ASIDE, set_checkpoint_aside
 from td3.run.manifest import (
     CHECKPOINT_NAME,
+    FILES,
     FORMAT,
     MANIFEST,
     SEGMENT_NAME,
+    STATE,
     Invalid,
+    by_step,
+    own_folders,
     read_manifest,
     seal,
 )
 from td3.run.segments import checked_bytes, fill, is_needed, new_segment
 
 KEPT = 2
-STATE = "state.safetensors"
-FILES = (MANIFEST, STATE)  # removed in this order: a folder without a manifest is not a checkpoint
 
 Accept = Callable[[dict[str, Any], dict[str, Tensor]], object]
 
@@ -61,6 +64,8 @@ class Checkpoint:
     segments: list[dict[str, Any]]
     rejected: list[str]
     """Why newer checkpoints were not used, one sentence each."""
+    damaged: list[str]
+    """Replay files that could not be read; their transitions are missing."""
 
 
 def save_checkpoint(
@@ -101,32 +106,11 @@ def prune(run: Path) -> None:
         try:
             used |= {segment["file"] for segment in read_manifest(folder)["segments"]}
         except Invalid:
-            remove_folder(folder, FILES)
+            set_checkpoint_aside(run, folder)
     with suppress(FileNotFoundError), opened_folder(run / "replay") as replay:
         for name in os.listdir(replay):
             if SEGMENT_NAME.fullmatch(name.removeprefix(TEMPORARY)) and name not in used:
                 remove(name, replay)
-
-
-def by_step(run: Path) -> list[Path]:
-    """The folders of the checkpoints, newest first."""
-    folders = [
-        folder
-        for folder in own_folders(run)
-        if not folder.name.startswith(TEMPORARY) and any((folder / name).exists() for name in FILES)
-    ]
-    return sorted(folders, key=lambda folder: int(folder.name), reverse=True)
-
-
-def own_folders(run: Path) -> list[Path]:
-    """The folders that `save_checkpoint` wrote, complete or not."""
-    return [
-        folder
-        for folder in (run / "checkpoints").glob("*")
-        if CHECKPOINT_NAME.fullmatch(folder.name.removeprefix(TEMPORARY))
-        and folder.is_dir()
-        and not folder.is_symlink()
-    ]
 
 
 def check_entries(run: Path) -> None:
@@ -136,6 +120,7 @@ def check_entries(run: Path) -> None:
         for path in (run / folder).glob("*"):
             if names.fullmatch(path.name.removeprefix(TEMPORARY)):
                 refuse_link(path)
+    check_folder(run / ASIDE)
     for own in own_folders(run):
         for name in FILES:
             refuse_link(own / name)
@@ -143,10 +128,13 @@ def check_entries(run: Path) -> None:
 
 
 def forget_after(run: Path, step: int) -> None:
-    """Remove damaged and incomplete checkpoints, so that `prune` does not keep them."""
+    """Remove incomplete checkpoints, and move newer ones aside: they are damaged."""
     for folder in own_folders(run):
-        if folder.name.startswith(TEMPORARY) or int(folder.name) > step:
+        if folder.name.startswith(TEMPORARY):
             remove_folder(folder, FILES)
+    for folder in by_step(run):
+        if int(folder.name) > step:
+            set_checkpoint_aside(run, folder)
 
 
 def newest_checkpoint(
@@ -156,22 +144,29 @@ def newest_checkpoint(
 ) -> Checkpoint | None:
     """Read the newest valid checkpoint and fill `replay`, if any, from it; None if there is none.
 
+    If replay files are damaged, the older of the regular checkpoints may do without them. If not,
+    the newest checkpoint is used without these files (`Checkpoint.damaged`).
+
     `accept` gets its manifest and its tensors before `replay` is filled. It raises Invalid if the
     checkpoint must not be used, so that the one before is tried, and UserError if none can be.
     """
-    rejected: list[str] = []
-    for folder in by_step(run):
+    folders, rejected = by_step(run), dict[Path, str]()
+    attempts = [(f, False) for f in folders[:KEPT]] + [(f, True) for f in folders]
+    for folder, lossy in attempts:
         try:
-            body = read_manifest(folder)
-            tensors = load(checked_bytes(folder / STATE, body["state"]))
-            accept(body, tensors)
+            content = read_manifest(folder)
+            tensors = load(checked_bytes(folder / STATE, content["state"]))
+            accept(content, tensors)
+            segments, damaged = content["segments"], list[str]()
             if replay is not None:
-                fill(replay, run, body["segments"])
-            return Checkpoint(body["step"], tensors, body["facts"], body["segments"], rejected)
+                damaged = fill(replay, run, segments, lossy)
+            newer = [why for f, why in rejected.items() if int(f.name) > content["step"]]
+            return Checkpoint(content["step"], tensors, content["facts"], segments, newer, damaged)
         except Invalid as error:
-            rejected.append(f"checkpoint {folder.name} is not used: {error}")
+            problem = str(error)
         except SafetensorError as error:
-            rejected.append(f"checkpoint {folder.name} is not used: {STATE} is malformed ({error})")
+            problem = f"{STATE} is malformed ({error})"
+        rejected.setdefault(folder, f"checkpoint {folder.name} is not used: {problem}")
     if rejected:
-        raise UserError(f"No checkpoint in {run} can be used: {'; '.join(rejected)}.")
+        raise UserError(f"No checkpoint in {run} can be used: {'; '.join(rejected.values())}.")
     return None

@@ -6,16 +6,29 @@ events.jsonl     what happened when: wall-clock times, resumes, warnings
 checkpoints/ replay/ policy/ videos/ plots/
 """
 
+import contextlib
+import os
 import re
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from td3.config import Config, from_dict, to_dict
 from td3.config.toml import read_toml, to_toml
 from td3.errors import UserError, nearest
-from td3.files import TEMPORARY, JsonLines, check_file, check_folder, refuse_link, replace_file
+from td3.files import (
+    TEMPORARY,
+    JsonLines,
+    check_file,
+    check_folder,
+    read_regular,
+    refuse_link,
+    replace_file,
+)
+from td3.run.manifest import Invalid, by_step, read_manifest
 from td3.run.versions import describe_machine, versions
+from td3.untrusted import LONGEST
 
 FILES = ("config.toml", "metrics.jsonl", "events.jsonl")
 POLICY_NAME = re.compile(r"agent-[0-9]+(-last)?\.safetensors")
@@ -27,6 +40,7 @@ class RunFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.events = JsonLines(folder / "events.jsonl")
+        self.config = ""
 
     @property
     def metrics(self) -> Path:
@@ -35,6 +49,12 @@ class RunFolder:
     def event(self, event: str, **facts: Any) -> None:
         """Append an event with the current time to events.jsonl."""
         self.events.write({"time": round(time.time(), 3), "event": event, **facts})
+
+    def config_text(self) -> str:
+        """The content of config.toml, of which every checkpoint keeps a copy."""
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            self.config = read_regular(self.folder / "config.toml", LONGEST).decode()
+        return self.config
 
     @property
     def finished(self) -> bool:
@@ -119,7 +139,15 @@ def read_config(folder: Path) -> tuple[Config, dict[str, str]]:
 
 
 def read_tables(folder: Path) -> dict[str, Any]:
-    """The tables of a run's config.toml. Raises UserError if the folder is not a run."""
+    """The tables of a run's config.toml. Raises UserError if the folder is not a run.
+
+    If it was lost, the newest checkpoint has a copy.
+    """
+    if not os.path.lexists(folder / "config.toml"):
+        for checkpoint in by_step(folder):
+            with contextlib.suppress(Invalid, tomllib.TOMLDecodeError):
+                facts = read_manifest(checkpoint)["facts"]
+                return tomllib.loads(facts.get("config_file", "")) or dict(facts["config"])
     if not (folder / "config.toml").is_file():
         what = "is not a run folder" if folder.exists() else "does not exist"
         if folder.is_dir():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from td3.files import digest, read_regular
+from td3.files import TEMPORARY, digest, read_regular
 from td3.untrusted import (
     LONGEST,
     Malformed,
@@ -22,7 +22,8 @@ from td3.untrusted import (
 )
 
 FORMAT = 3
-MANIFEST = "manifest.json"
+STATE, MANIFEST = "state.safetensors", "manifest.json"
+FILES = (MANIFEST, STATE)  # removed in this order: a folder without a manifest is not a checkpoint
 CHECKPOINT_NAME = re.compile("[0-9]{9}|[1-9][0-9]{9,17}", re.ASCII)  # as f"{step:09d}" writes it
 SEGMENT_NAME = re.compile(rf"({CHECKPOINT_NAME.pattern})\.rows", re.ASCII)
 
@@ -67,6 +68,8 @@ FACTS = table(
         "evaluating": nullable(integer()),
         "plain": items(text()),
         "refill": REFILL,
+        "metrics_sha256": checksum,
+        "config_file": text(),
     },
 )
 CONTENT = table(
@@ -147,3 +150,24 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if f"{body['step']:09d}" != folder.name:
         raise Invalid(f"it is the checkpoint of step {body['step']:,}")
     return body
+
+
+def by_step(run: Path) -> list[Path]:
+    """The folders of the checkpoints, newest first."""
+    folders = [
+        folder
+        for folder in own_folders(run)
+        if not folder.name.startswith(TEMPORARY) and any((folder / name).exists() for name in FILES)
+    ]
+    return sorted(folders, key=lambda folder: int(folder.name), reverse=True)
+
+
+def own_folders(run: Path) -> list[Path]:
+    """The folders that `save_checkpoint` wrote, complete or not."""
+    return [
+        folder
+        for folder in (run / "checkpoints").glob("*")
+        if CHECKPOINT_NAME.fullmatch(folder.name.removeprefix(TEMPORARY))
+        and folder.is_dir()
+        and not folder.is_symlink()
+    ]

@@ -86,6 +86,29 @@ def entries(ring: Tensor, start: int, stop: int) -> list[memoryview]:
     return [ring[a:b].cpu().numpy().data.cast("B") for a, b in pieces]
 
 
+def forget_damaged(
+    replay: Replay, segments: list[dict[str, Any]], damaged: list[str]
+) -> list[dict[str, Any]]:
+    """Exclude the transitions of damaged files, after the replay buffer was restored.
+
+    Returns the segments that the next checkpoint may use: none, because the others do not hold all
+    transitions of this buffer in their order.
+    """
+    if not damaged:
+        return segments
+    replay.forget([spans_of(s, replay) for s in segments if s["file"] in damaged])
+    return []
+
+
+def spans_of(segment: Mapping[str, Any], replay: Replay) -> dict[str, dict[str, list[int]]]:
+    """First and last entry of each agent by table; 0 and 0 if its buffer was emptied since."""
+    own = lives_of(segment, replay.agents) == replay.lives
+    return {
+        table: {name: (own * np.array(numbers)).tolist() for name, numbers in span.items()}
+        for table, span in segment["tables"].items()
+    }
+
+
 def is_needed(segment: Mapping[str, Any], replay: Replay) -> bool:
     """Whether a segment contains transitions that were not overwritten yet."""
     own = lives_of(segment, replay.agents) == replay.lives
@@ -109,9 +132,15 @@ def checked_bytes(path: Path, expected: Mapping[str, Any]) -> bytes:
     return data
 
 
-def fill(replay: Replay, run: Path, segments: list[dict[str, Any]]) -> None:
-    """Put the transitions of all segments back into the replay buffer. Raises Invalid."""
+def fill(
+    replay: Replay, run: Path, segments: list[dict[str, Any]], lossy: bool = False
+) -> list[str]:
+    """Put the transitions of all segments back into the replay buffer.
+
+    Raises Invalid if a file is damaged; with `lossy`, returns the names of damaged files instead.
+    """
     replay.clear()
+    damaged = []
     for segment in segments:
         if replay.rows is None:
             try:
@@ -119,16 +148,22 @@ def fill(replay: Replay, run: Path, segments: list[dict[str, Any]]) -> None:
             except (ValueError, RuntimeError) as error:  # a size that this task does not have
                 raise Invalid(f"{segment['file']} does not fit: {first_line(error)}") from error
         parts = list(parts_of(segment, replay))  # before its bytes are read
-        rest = memoryview(checked_bytes(run / "replay" / segment["file"], segment))
+        try:
+            rest = memoryview(checked_bytes(run / "replay" / segment["file"], segment))
+        except Invalid:
+            if not lossy:
+                raise
+            damaged.append(segment["file"])
         for table, agent, start, stop, size in parts:
             ring, written = replay.tables[table]
-            if size:
+            if size and segment["file"] not in damaged:
                 part = torch.frombuffer(bytearray(rest[:size]), dtype=ring.dtype)
                 places = torch.arange(start, stop) % ring.shape[1]
                 ring[agent, places.to(ring.device)] = part.view(stop - start, -1).to(ring.device)
                 rest = rest[size:]
             written[agent] = stop
         replay.lives[:] = lives_of(segment, replay.agents)
+    return damaged
 
 
 def parts_of(

@@ -12,8 +12,10 @@ from td3.errors import UserError
 from td3.files import last_step
 from td3.run.checkpoint import Checkpoint, forget_after, newest_checkpoint, save_checkpoint
 from td3.run.manifest import Invalid
+from td3.run.segments import forget_damaged
 from td3.seeding import Stream, restore_stream, stream_state
 from td3.training.divergence import freeze_diverged
+from td3.training.recovery import check_policies, restore_metrics
 from td3.training.resume_rules import check_settings
 from td3.training.state import TrainingState
 
@@ -29,7 +31,9 @@ def save_training(state: TrainingState) -> None:
         "frozen": np.flatnonzero(state.population.frozen).tolist(),
         "evaluating": state.evaluations.step,
         "metrics_bytes": state.recorder.metrics.length(),
+        "metrics_sha256": state.recorder.metrics.checksum.hexdigest(),
         "config": to_dict(state.config),
+        "config_file": state.recorder.run.config_text(),
         "streams": {name: stream_state(s) for name, s in used_streams(state).items()},
     }
     if plain := state.learner.plain_parts():
@@ -131,8 +135,15 @@ def restore_training(state: TrainingState) -> list[str]:
         state.population.frozen[agent] = True
         state.replay.erase(agent)  # older replay files contain its transitions
     state.evaluations.restore(facts.get("evaluating"), groups["evaluation"])
-    state.recorder.metrics.truncate(facts["metrics_bytes"])
-    state.segments = checkpoint.segments
+    try:
+        state.segments = forget_damaged(state.replay, checkpoint.segments, checkpoint.damaged)
+    except ValueError as error:
+        raise UserError(f"{', '.join(checkpoint.damaged)} in {folder}: {error}.") from error
+    if checkpoint.damaged:
+        names = ", ".join(checkpoint.damaged)
+        remarks.append(f"not exact: the transitions in replay/{names} are lost")
+    remarks += restore_metrics(state.recorder, facts)
+    remarks += check_policies(state)
     state.step = state.saved_at = checkpoint.step
     state.recorder.restart_clock(state.step)
     forget_after(folder, state.step)

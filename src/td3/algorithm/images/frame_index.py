@@ -146,10 +146,25 @@ class FrameIndex(PerAgent):
     def expire(self, agent: int) -> None:
         """Exclude transitions that are overwritten, or whose observations may be."""
         first_kept = int(self.observed[agent]) - self.observation_capacity + self.margin
-        oldest = max(int(self.oldest[agent]), int(self.added[agent]) - self.capacity)
+        self.exclude_before(agent, int(self.added[agent]) - self.capacity, first_kept)
+
+    def forget(self, agent: int, transition: int, observation: int) -> None:
+        """Exclude what is older than these numbers, or needs an older observation."""
+        first_kept = observation + self.margin
+        self.exclude_before(agent, transition, first_kept)
+        # The episode in progress begins again with the next state.
+        self.current = {
+            environment: number
+            for environment, number in self.current.items()
+            if environment[0] != agent or number >= first_kept
+        }
+
+    def exclude_before(self, agent: int, transition: int, observation: int) -> None:
+        """Exclude the transitions before this one, and those from a state before this one."""
+        oldest = max(int(self.oldest[agent]), transition)
         while (
             oldest < self.added[agent]
-            and self.state_ends[agent, oldest % self.capacity] < first_kept
+            and self.state_ends[agent, oldest % self.capacity] < observation
         ):
             oldest += 1
         self.oldest[agent] = oldest

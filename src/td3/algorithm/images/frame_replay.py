@@ -9,7 +9,7 @@ transition consists of. Sampling rebuilds the states:
     gather_states            copies them side by side, and shifts images at random
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +27,7 @@ from td3.algorithm.images.frame_storage import (
 )
 from td3.algorithm.images.random_shift import check_shift, shift_images
 from td3.algorithm.replay import Batch
-from td3.algorithm.replay_base import Replay
+from td3.algorithm.replay_base import Replay, Spans
 from td3.algorithm.transitions import Transitions
 from td3.files import remove
 from td3.layout import Layout, Part, layout_size, parts_of, unstack_layout
@@ -216,6 +216,18 @@ class FrameReplay(Replay):
     def restart(self, agent: int) -> None:
         super().restart(agent)
         self.index.restart(agent)
+
+    @property
+    def filled(self) -> bool:
+        return int(np.count_nonzero(self.sizes)) == self.agents
+
+    def forget(self, lost: Sequence[Mapping[str, Spans]]) -> None:
+        for agent in range(self.agents):
+            transition = max(file["rows"]["stop"][agent] for file in lost)
+            observation = max(file["links"]["stop"][agent] for file in lost)
+            if observation:
+                self.index.forget(agent, transition, observation)
+        self.index.restore_starts()
 
     def close(self) -> None:
         if self.file:
