@@ -75,6 +75,27 @@ def test_train_on_a_local_function_resumes_with_the_function_only(
     assert different(whole, pieces) == []
 
 
+def test_resume_command_takes_an_environment_that_moved_into_a_module(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def make() -> Counting:
+        return Counting()
+
+    whole = train(make, tmp_path / "whole")
+    pieces = train(make, tmp_path / "pieces", steps=150)
+    forget()
+    resume = ["resume", str(pieces), "--steps", "300", "--quiet", "--environment"]
+    for wrong, message in (
+        ("Pendulum-v1", "must be module:name"),
+        ("support.worker_tasks:Countin", "has no 'Countin'"),
+        ("no_such_module:Env", "importing no_such_module failed"),
+    ):
+        assert main([*resume, wrong]) == 2
+        assert message in capsys.readouterr().err
+    assert main([*resume, "support.worker_tasks:Counting"]) == 0
+    assert different(whole, pieces) == []
+
+
 def test_train_on_a_list_trains_one_run_each(tmp_path: Path) -> None:
     given = [Counting, "Pendulum-v1", functools.partial(Counting, at=2)]
     runs = td3.train(given, run=tmp_path, **{**SMALL, "steps": 100})

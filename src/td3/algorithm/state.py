@@ -1,5 +1,6 @@
 """The state of an agent: share it, copy it, store it, and act with it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -107,10 +108,10 @@ class AgentState:
             if tensor.data_ptr() not in stored and not is_setting(path)
         }
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Set every number to the one that `tensors` returned earlier."""
+    def check_shapes(self, tensors: Mapping[str, Tensor]) -> None:
+        """Raise ValueError unless an agent of the same shape returned these `tensors`."""
         mine = self.tensors()
-        for name in mine.keys() ^ tensors.keys():
+        for name in sorted(mine.keys() ^ tensors.keys()):
             where = "missing" if name in mine else "unknown"
             raise ValueError(f"the stored agent has another shape: {name} is {where}")
         for name, tensor in mine.items():
@@ -119,7 +120,11 @@ class AgentState:
                 raise ValueError(
                     f"the stored agent has another shape: {name} is {stored}, expected {own}"
                 )
-        for name, tensor in mine.items():
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Set every number to the one that `tensors` returned earlier."""
+        self.check_shapes(tensors)
+        for name, tensor in self.tensors().items():
             tensor.copy_(tensors[name])
         self.actor_target.max_action.copy_(self.actor.max_action)
         if self.normalizer:

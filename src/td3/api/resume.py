@@ -21,7 +21,7 @@ def resume(
     folder: str | os.PathLike[str],
     steps: int | None = None,
     *,
-    environment: Factory | None = None,
+    environment: Factory | str | None = None,
     variant: type[Any] | None = None,
     callbacks: Sequence[Callback] = (),
     device: str | None = None,
@@ -36,8 +36,9 @@ def resume(
     Args:
         folder: The run folder, or a `Run`.
         steps: New total of environment steps per agent.
-        environment: The class or function that makes the environments, as given to `train`. Needed
-            only if it cannot be imported, for example because it is defined in a notebook.
+        environment: The class or function that makes the environments, as given to `train`, or
+            `module:name` of it. Needed only if the run's own name for it cannot be imported, for
+            example because it was defined in a notebook.
         variant: The class of the algorithm, as given to `train`; needed in the same cases.
         callbacks: Objects of subclasses of `td3.Callback`, as given to `train`.
         device: Continue on another device; results then differ slightly.

@@ -22,6 +22,8 @@ class Arguments:
     """New total of environment steps per agent."""
     device: str | None = None
     """Continue on another device; results then differ slightly."""
+    environment: str | None = None
+    """module:name of the class or function that makes the environments, if it was in no module."""
     accept_changes: bool = False
     """Continue although the code of the run's variant changed; the result is not exact."""
     ignore_stop: bool = False
@@ -51,6 +53,7 @@ def run(arguments: Arguments) -> int:
             arguments.steps,
             shown,
             arguments.device,
+            arguments.environment,
             accept_changes=arguments.accept_changes,
             ignore_stop=arguments.ignore_stop,
         )

@@ -160,6 +160,17 @@ def find_factory(env_id: str) -> Factory | None:
     return None
 
 
+def import_factory(path: str) -> Factory:
+    """Return the class or function that the user names as `module:name`.
+
+    Raises:
+        UserError: There is none.
+    """
+    if factory := find_factory(path):
+        return factory
+    raise UserError(f"environment must be module:name of a class or a function, got {path!r}.")
+
+
 def is_registered(env_id: str) -> bool:
     """Whether Gymnasium knows this id, with or without a version."""
     return env_id in gym.registry or newest_version(env_id) is not None

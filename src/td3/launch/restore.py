@@ -33,7 +33,7 @@ def restore_agent(folder: Path, device: str = "cpu") -> TD3:
     config, population, task = read_shapes(folder, device)
     checkpoint = read_newest(folder, config)
     agent = make_agent(config, population, task)
-    agent.restore(group_tensors(checkpoint)["agent"])
+    agent.restore(group_tensors(checkpoint.tensors)["agent"])
     restore_streams("smooth", agent.smooth, checkpoint)
     return agent
 
@@ -46,7 +46,7 @@ def restore_replay(folder: Path, device: str = "cpu") -> Replay:
     with tempfile.TemporaryDirectory() as elsewhere:
         replay = make_replay(config, population, task, place, Path(elsewhere) / IMAGES_FILE)
         checkpoint = read_newest(folder, config, replay)
-    replay.restore(group_tensors(checkpoint)["replay"])
+    replay.restore(group_tensors(checkpoint.tensors)["replay"])
     for agent in checkpoint.facts.get("frozen", []):
         replay.erase(agent)  # older replay files contain its transitions
     forget_damaged(replay, checkpoint.segments, checkpoint.damaged)

@@ -10,6 +10,7 @@ from td3.environments.factories import (
     GIVEN,
     Factory,
     bind_environment,
+    import_factory,
     is_local,
     remember_environment,
 )
@@ -41,7 +42,7 @@ def resume(
     steps: int | None = None,
     display: Display | None = None,
     device: str | None = None,
-    environment: Factory | None = None,
+    environment: Factory | str | None = None,
     callbacks: Sequence[Callback] = (),
     accept_changes: bool = False,
     ignore_stop: bool = False,
@@ -54,7 +55,8 @@ def resume(
         steps: New total number of steps.
         display: Shows the progress.
         device: Another device.
-        environment: Makes the environments of a run whose class or function cannot be imported.
+        environment: Makes the environments of a run whose class or function cannot be imported;
+            a class, a function, or module:name of one.
         callbacks: Objects that the run uses besides those that its config.toml names.
         accept_changes: Continue even if the code of the variant changed.
         ignore_stop: Drop the run's stop conditions.
@@ -80,14 +82,17 @@ def resume(
         )
 
 
-def find_environment(folder: Path, env_id: str, environment: Factory | None) -> None:
+def find_environment(folder: Path, env_id: str, environment: Factory | str | None) -> None:
     """Let the run's name of its task stand for `environment`; refuse a task that is missing."""
+    if isinstance(environment, str):
+        environment = import_factory(environment)
     if environment is not None:
         bind_environment(env_id, environment)
     elif is_local(env_id) and env_id not in GIVEN:
         raise UserError(
-            f"{folder} was trained on {env_id}, which cannot be imported; continue it from Python "
-            f"with the class or function: td3.resume({str(folder)!r}, environment=make_env)."
+            f"{folder} was trained on {env_id}, which cannot be imported; name the class or "
+            "function with --environment module:name, or continue from Python with "
+            f"td3.resume({str(folder)!r}, environment=make_env)."
         )
     remember_environment(env_id)
 

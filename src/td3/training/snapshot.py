@@ -96,10 +96,10 @@ def number_streams(groups: Mapping[str, Sequence[Stream]]) -> dict[str, Stream]:
     return {f"{name}.{k}": s for name, group in groups.items() for k, s in enumerate(group)}
 
 
-def group_tensors(checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
+def group_tensors(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     """The tensors of each part: undo `all_tensors`."""
     groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
-    for name, tensor in checkpoint.tensors.items():
+    for name, tensor in tensors.items():
         part, _, key = name.partition("/")
         groups[part][key] = tensor
     return groups
@@ -116,11 +116,8 @@ def restore_training(state: TrainingState) -> list[str]:
         return []
     facts, folder = checkpoint.facts, state.recorder.run.folder
     remarks = [*checkpoint.rejected, *check_settings(state.config, facts["config"], folder)]
-    groups = group_tensors(checkpoint)
-    try:
-        state.agent.restore(groups["agent"])
-    except ValueError as error:  # the environment has other spaces now
-        raise UserError(f"{folder} does not fit {state.environments.task.id}: {error}.") from error
+    groups = group_tensors(checkpoint.tensors)
+    state.agent.restore(groups["agent"])
     state.restore_own(facts)
     state.learner.resume(facts.get("plain", []))
     state.interval.restore(groups["interval"])
@@ -153,8 +150,11 @@ def restore_training(state: TrainingState) -> list[str]:
 def check_content(
     state: TrainingState, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Check that a checkpoint is of this training. Raises Invalid, so that another one is tried."""
-    facts, task = content["facts"], state.environments.task
+    """Check that a checkpoint is of this training. Raises Invalid, so that another one is tried.
+
+    Raises UserError if the agents have another shape, which all checkpoints share.
+    """
+    facts, task, folder = content["facts"], state.environments.task, state.recorder.run.folder
     if len(facts["best"]) != state.agent.agents:
         raise Invalid(f"it is of {len(facts['best'])} agents, not {state.agent.agents}")
     if missing := used_streams(state).keys() - facts["streams"].keys():
@@ -162,6 +162,10 @@ def check_content(
     for name in tensors:
         if name.partition("/")[0] not in PARTS:
             raise Invalid(f"it has an unknown tensor {name[:40]!r}")
+    try:
+        state.agent.check_shapes(group_tensors(tensors)["agent"])
+    except ValueError as error:  # the environment has other spaces now
+        raise UserError(f"{folder} does not fit {task.id}: {error}.") from error
     for segment in content["segments"]:
         if segment["dims"] != [task.state_dim, task.action_dim]:
             raise Invalid(
