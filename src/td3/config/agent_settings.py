@@ -29,15 +29,29 @@ class AgentConfig:
         min=1,
         code=(256, 256),
         paper=(400, 300),
+        choices=((64, 64), (256, 256), (400, 300)),
         common=True,
     )
     actor_learning_rate: float = learning_rate("actor")
     critic_learning_rate: float = learning_rate("critics")
     batch_size: int = setting(
-        256, "Transitions per update.", min=1, code=256, paper=100, common=True
+        256,
+        "Transitions per update.",
+        min=1,
+        code=256,
+        paper=100,
+        choices=(100, 256, 512),
+        common=True,
     )
     discount: float = setting(
-        0.99, "Discount factor gamma.", min=0, max=1, code=0.99, paper=0.99, common=True
+        0.99,
+        "Discount factor gamma.",
+        min=0,
+        max=1,
+        code=0.99,
+        paper=0.99,
+        search=(0.9, 0.999, "complement"),
+        common=True,
     )
     tau: float = setting(
         0.005,
@@ -47,6 +61,7 @@ class AgentConfig:
         max=1,
         code=0.005,
         paper=0.005,
+        search=(0.001, 0.05, "log"),
     )
     policy_noise: float = setting(
         0.2,
@@ -55,9 +70,16 @@ class AgentConfig:
         min=0,
         code=0.2,
         paper=0.2,
+        search=(0.05, 0.5, "log"),
     )
     noise_clip: float = setting(
-        0.5, "Largest smoothing noise.", unit="half the action range", min=0, code=0.5, paper=0.5
+        0.5,
+        "Largest smoothing noise.",
+        unit="half the action range",
+        min=0,
+        code=0.5,
+        paper=0.5,
+        search=(0.1, 1.0, "log"),
     )
     policy_freq: int = setting(2, "Critic updates per actor update.", min=1, code=2, paper=2)
     learning_rate_schedule: Literal["constant", "linear", "cosine"] = setting(
@@ -98,6 +120,7 @@ class AgentConfig:
         min=1,
         max=100,
         code=1,
+        choices=(1, 3),
     )
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 LARGEST = 10**15
+Scale = Literal["linear", "log", "complement"]
+"""How a tuning search covers a range; complement: 1 - value on a logarithmic scale."""
 T = TypeVar("T")
 
 
@@ -31,8 +33,10 @@ class Setting:
     """Value in the TD3 authors' code."""
     paper: Any = None
     """Value in the TD3 paper."""
-    search: tuple[float, float, Literal["log", "linear"]] | None = None
+    search: tuple[float, float, Scale] | None = None
     """Low, high and scale of a tuning search."""
+    choices: tuple[Any, ...] = ()
+    """Values of a tuning search, for a setting that all agents of a population share."""
     common: bool = False
     """Whether --help lists it."""
 
@@ -86,7 +90,8 @@ def setting(default: T, help: str, more: str = "", **facts: Any) -> T:
         more: Further sentences, shown by `--help-all`.
         **facts: `min`, `max` (inclusive) and `above` (exclusive): the allowed range; `unit`;
             `common=True`: `--help` lists it, too; `code`, `paper`: values of the authors;
-            `search`: low, high and scale of a tuning search.
+            `search`: low, high and scale (linear, log or complement) of a tuning search;
+            `choices`: values of a tuning search.
 
     Returns:
         The field of a frozen dataclass, typed as the default.

@@ -31,6 +31,7 @@ class LoopConfig:
         min=0,
         code=0.1,
         paper=0.1,
+        search=(0.03, 0.5, "log"),
         common=True,
     )
     exploration: str = setting(
