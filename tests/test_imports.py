@@ -22,7 +22,7 @@ LAYERS = """
     execution integrations
     launch
     report doctor bench exports
-    play tune
+    play tuning
     api testing
     cli
 """

@@ -47,7 +47,7 @@ STREAM = table(
         "uinteger": integer(0, 2**32 - 1),
     }
 )
-REFILL = table(  # `tune/refill.py`
+REFILL = table(  # `tuning/refill.py`
     {
         "starts": counts,
         "settings": items(mapping(number)),

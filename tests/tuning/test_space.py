@@ -7,7 +7,7 @@ import pytest
 
 from td3.config import from_dict, load_recipe
 from td3.errors import UserError
-from td3.tune.space import Parameter, default_space, make_space
+from td3.tuning.space import Parameter, default_space, make_space
 
 CONFIG = load_recipe("quick")
 

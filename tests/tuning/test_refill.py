@@ -13,7 +13,7 @@ from td3.launch.assembly import assemble
 from td3.run.folder import create
 from td3.seeding import stream_state
 from td3.training.snapshot import used_streams
-from td3.tune.refill import ChangingPopulation, RefillTraining
+from td3.tuning.refill import ChangingPopulation, RefillTraining
 
 GRID = {"agent.actor_learning_rate": [1e-3, 3e-3], "agent.discount": [0.95, 0.99]}
 NEW = {"agent.actor_learning_rate": 2e-3, "agent.discount": 0.9}
