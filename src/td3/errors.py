@@ -16,6 +16,10 @@ class RunStopped(Exception):
     """Training cannot continue, e.g. after NaN from a simulator. Checkpoints are kept."""
 
 
+class RunLost(RunStopped):
+    """The run folder was deleted or moved while a process trained in it."""
+
+
 class Diverged(RunStopped):
     """A network produced NaN or infinity."""
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,11 +106,35 @@ def new_folder(path: Path, names: Sequence[str]) -> Iterator[Path]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder inside a run unless it exists."""
+    """Make a folder inside a run, durably, unless it exists."""
     try:
         path.mkdir()
     except FileExistsError:
         check_folder(path)
+    else:
+        flush_folder(path.parent)
+
+
+def make_folders(path: Path) -> None:
+    """Make a folder, durably, and those above it that do not exist."""
+    for folder in reversed([path, *path.parents]):
+        if not folder.exists():
+            make_folder(folder)
+
+
+def occupy_standard_streams() -> None:
+    """Open /dev/null for each closed one of stdin, stdout and stderr.
+
+    Otherwise the next file that is opened gets its number, and messages are written into that file.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False, encoding="utf-8"))  # noqa: SIM115
 
 
 def open_regular(path: str | Path, flags: int) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from td3.errors import RunStopped, UserError, nearest
+from td3.files import occupy_standard_streams
 
 COMMANDS = {
     "train": "train agents on an environment",
@@ -45,6 +46,7 @@ First steps:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the `td3` command."""
+    occupy_standard_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper) and out.encoding.lower() not in ("utf-8", "utf8"):

@@ -19,6 +19,7 @@ from td3.files import CURVES
 from td3.launch.progress import Display, best_steps
 from td3.launch.session import (
     OnTraining,
+    current_folder,
     open_training,
     run_loop,
     show_phase,
@@ -62,24 +63,26 @@ def resume(
         ignore_stop: Drop the run's stop conditions.
         on_training: Gets the training when it is restored.
     """
-    config, origin = read_config(folder)
-    find_environment(folder, config.environment.id, environment)
-    if (folder / CURVES).is_file():
-        raise UserError(
-            f"{folder} contains only the results of a run, without checkpoints; "
-            "it cannot be continued."
-        )
-    if steps is not None:
-        config = varied(config, {"loop.steps": steps})
-    if ignore_stop:
-        config = varied(config, {"stop": StopConfig()})
-    show_phase(display, "making the environment and measuring threads")
-    setup = set_up(dataclasses.replace(config, device=device or config.device))
-    with closing(setup.environment):
-        check_disk(setup.config, setup.task, setup.replay_place, folder)
-        return continue_training(
-            setup, folder, origin, display, callbacks, accept_changes, on_training
-        )
+    with current_folder() as here:
+        folder = here / folder
+        config, origin = read_config(folder)
+        find_environment(folder, config.environment.id, environment)
+        if (folder / CURVES).is_file():
+            raise UserError(
+                f"{folder} contains only the results of a run, without checkpoints; "
+                "it cannot be continued."
+            )
+        if steps is not None:
+            config = varied(config, {"loop.steps": steps})
+        if ignore_stop:
+            config = varied(config, {"stop": StopConfig()})
+        show_phase(display, "making the environment and measuring threads")
+        setup = set_up(dataclasses.replace(config, device=device or config.device))
+        with closing(setup.environment):
+            check_disk(setup.config, setup.task, setup.replay_place, folder)
+            return continue_training(
+                setup, folder, origin, display, callbacks, accept_changes, on_training
+            )
 
 
 def find_environment(folder: Path, env_id: str, environment: Factory | str | None) -> None:

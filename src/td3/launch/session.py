@@ -1,8 +1,9 @@
 """One session of a run, new or continued: open its folder, build its training, run the loop."""
 
+import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import torch
 
 from td3.config import Config
 from td3.environments.environment import Environment
-from td3.errors import RunStopped
-from td3.files import check_file
+from td3.errors import RunStopped, UserError
+from td3.files import check_file, occupy_standard_streams
 from td3.integrations import make_tracker
 from td3.launch.assembly import assemble
 from td3.launch.progress import Display
@@ -33,6 +34,20 @@ OnTraining = Callable[[Training], None]
 
 
 @contextmanager
+def current_folder() -> Iterator[Path]:
+    """The current folder, which is the same again afterwards: an environment may change it."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:
+        raise UserError("The current folder was deleted; change to another one.") from error
+    try:
+        yield here
+    finally:
+        with suppress(OSError):
+            os.chdir(here)
+
+
+@contextmanager
 def open_training(
     config: Config,
     folder: Path,
@@ -46,7 +61,8 @@ def open_training(
     `first` is an environment of this configuration that was already made; training takes it over.
     """
     with ExitStack() as stack:
-        stack.enter_context(lock_run(folder))
+        occupy_standard_streams()
+        lock = stack.enter_context(lock_run(folder))
         check_entries(folder)
         checkpoint.check_entries(folder)
         check_file(folder / IMAGES_FILE)
@@ -61,6 +77,7 @@ def open_training(
             stack.callback(sinks[-1].close)
         show_phase(display, "making networks, replay buffer and environments")
         training = assemble(config, folder, sinks, replay_place, first)
+        training.check_lock = lock.check
         training.callbacks = all_callbacks
         stack.callback(training.close)
         if display:

@@ -18,6 +18,7 @@ from td3.launch.overview import DurationEstimate, describe_plan, suggest_recipe
 from td3.launch.progress import Display
 from td3.launch.session import (
     OnTraining,
+    current_folder,
     open_training,
     run_loop,
     show_phase,
@@ -49,21 +50,25 @@ def start(
     given = check(config).environment
     environment = dataclasses.replace(given, id=resolve_version(given.id))
     remember_environment(environment.id)
-    setup = set_up(dataclasses.replace(config, environment=environment))
-    with closing(setup.environment):
-        return start_training(setup, folder, display, callbacks, on_training)
+    with current_folder() as here:
+        setup = set_up(dataclasses.replace(config, environment=environment))
+        with closing(setup.environment):
+            place = here / folder if folder else None
+            place, code = start_training(setup, place, here, display, callbacks, on_training)
+        return folder or place.relative_to(here), code
 
 
 def start_training(
     setup: Setup,
     folder: Path | None,
+    here: Path,
     display: Display | None,
     callbacks: Sequence[Callback],
     on_training: OnTraining,
 ) -> tuple[Path, int]:
     """Make the run folder and run the loop; returns the folder and an exit code."""
     is_new = folder is None or not folder.exists()
-    folder = create(setup.config, folder)
+    folder = create(setup.config, folder, here)
     try:
         check_disk(setup.config, setup.task, setup.replay_place, folder)
         with open_training(
@@ -71,7 +76,7 @@ def start_training(
         ) as training:
             if facts := training_code(training):
                 write_code(folder, facts)
-            show_plan(training, folder)
+            show_plan(training, folder.relative_to(here) if folder.is_relative_to(here) else folder)
             on_training(training)
             return folder, run_loop(training, "start", display)
     except RunBusy:

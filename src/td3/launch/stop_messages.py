@@ -2,13 +2,15 @@
 
 from shlex import quote
 
-from td3.errors import Diverged, RunStopped
+from td3.errors import Diverged, RunLost, RunStopped
 from td3.training.loop import Training
 from td3.training.stop_conditions import STAYS_MET
 
 
 def describe_stop(training: Training, error: Exception) -> str:
     """One sentence about the error, what is saved, and how to continue."""
+    if isinstance(error, RunLost):
+        return str(error)
     saved = f"Saved up to step {training.saved_at:,}."
     what = str(error) if isinstance(error, RunStopped) else f"Cannot write: {error}"
     if isinstance(error, Diverged):  # resuming would diverge again

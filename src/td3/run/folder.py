@@ -22,6 +22,7 @@ from td3.files import (
     JsonLines,
     check_file,
     check_folder,
+    make_folders,
     read_regular,
     refuse_link,
     replace_file,
@@ -67,12 +68,15 @@ class RunFolder:
         return self.folder / "policy" / f"agent-{agent}{'-last' if last else ''}.safetensors"
 
 
-def create(config: Config, folder: Path | None) -> Path:
-    """Make a run folder with its config.toml. Existing files are never overwritten."""
+def create(config: Config, folder: Path | None, here: Path = Path()) -> Path:
+    """Make a run folder with its config.toml. Existing files are never overwritten.
+
+    Without `folder`, it is a new one in `here / "runs"`.
+    """
     if folder is None:
         name = f"{folder_name(config.environment.id)}-{config.recipe}"
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        folder = unused_path(Path("runs") / f"{name}-seed{config.seed}-{stamp}")
+        folder = unused_path(here / "runs" / f"{name}-seed{config.seed}-{stamp}")
     if (folder / "config.toml").exists():
         raise UserError(
             f"{folder} already contains a run; continue it with 'td3 resume {folder}' "
@@ -84,7 +88,7 @@ def create(config: Config, folder: Path | None) -> Path:
         )
     tables = to_dict(config) | {"versions": versions(), "machine": describe_machine()}
     try:
-        folder.mkdir(parents=True, exist_ok=folder.is_dir())
+        make_folders(folder)
         replace_file(folder / "config.toml", to_toml(tables).encode())
     except OSError as error:
         raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error

@@ -132,6 +132,7 @@ class Training(TrainingState):
 
     def save(self) -> None:
         """Write a checkpoint."""
+        self.check_lock()
         save_training(self)
         self.callbacks.call("on_checkpoint")
 

@@ -55,6 +55,7 @@ def record_evaluations(state: TrainingState) -> list[Record]:
         record = evaluation_record(result.step, agent, seed, returns, lengths, best, successes)
         if best:
             state.best[agent] = record["mean_return"]
+        state.check_lock()
         write_policies(state, result, record)
         state.recorder.write(record)
         records.append(record)

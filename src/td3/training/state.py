@@ -45,6 +45,8 @@ class TrainingState:
     """Called with the step number after every step."""
     stop: StopRequest = field(default_factory=StopRequest)
     """Whether the user wants the run to stop."""
+    check_lock: Callable[[], None] = lambda: None
+    """Raises RunLost if the run folder was deleted, moved or replaced."""
     callbacks: Callbacks = field(default_factory=Callbacks)
     step: int = 0
     warned_of_length: bool = False
