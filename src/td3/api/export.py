@@ -24,7 +24,7 @@ def export(
 
     Args:
         policy: A policy, a `Run`, or the path of a run or of a policy file.
-        to: One format or several: "numpy", "c", "js".
+        to: One format or several: "numpy", "c", "js", "onnx", "torch".
         out: Folder to write to. Default: `exports` and the policy's name, in the run folder if
             `policy` is a run.
         check: Whether to run the self-tests of the formats whose runtimes are installed, with

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-Format = Literal["numpy", "c", "js"]
+Format = Literal["numpy", "c", "js", "onnx", "torch"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Arguments:
     folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
     """Run folder, or the .safetensors file of a policy."""
     to: tuple[Format, ...] = ()
-    """Formats: numpy (one Python file), c (C99), js (an ES module)."""
+    """Formats: numpy (one Python file), c (C99), js (an ES module), onnx, torch (torch.export)."""
     pretrained: str = ""
     """Instead of a run: the pretrained policy for this task, e.g. HalfCheetah-v5."""
     out: Path | None = None

@@ -1,5 +1,6 @@
 """Run the self-tests of an export with whatever runtimes are installed."""
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ OBSERVATIONS = 10_000
 MOST_SECONDS = 600
 COMPILERS = ("gcc", "clang")
 WARNINGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+GRAPHS = {"onnx": ("policy.onnx", "onnxruntime"), "torch": ("policy.pt2", "torch")}
 ALL = "all_vectors.bin"
 
 
@@ -45,6 +47,14 @@ def run_selftests(folder: Path) -> Iterator[Check]:
             yield compile_and_run(compiler, folder)
     if (folder / "policy.mjs").exists():
         yield run("js", ["node", "policy.mjs", "--selftest", ALL], folder)
+    for name, (file, package) in GRAPHS.items():
+        if not (folder / file).exists():
+            continue
+        if importlib.util.find_spec(package) is None:
+            yield Check(name, None, f"skipped: {package} is not installed")
+        else:
+            command = [sys.executable, "policy_graph.py", "--selftest", file, ALL]
+            yield run(name, command, folder)
 
 
 def compile_and_run(compiler: str, folder: Path) -> Check:

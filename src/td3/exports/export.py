@@ -10,6 +10,7 @@ import numpy as np
 from td3 import __version__
 from td3.errors import UserError, nearest
 from td3.exports.c import write_c
+from td3.exports.graph_files import write_onnx, write_torch
 from td3.exports.interpreted import write_js, write_numpy
 from td3.exports.pack import program_json
 from td3.exports.program import Program, policy_program
@@ -23,6 +24,8 @@ WRITERS: dict[str, Callable[[Program], Mapping[str, str | bytes]]] = {
     "numpy": write_numpy,
     "c": write_c,
     "js": write_js,
+    "onnx": write_onnx,
+    "torch": write_torch,
 }
 VECTORS_FILE = "policy_vectors.bin"
 
