@@ -21,6 +21,7 @@ COMMANDS = {
     "paper": "train the tasks of the TD3 paper",
     "authors": "train with the code of the TD3 authors",
     "claims": "why some returns are below the authors': settings, code or arithmetic",
+    "reference": "write the TD3 authors' learning curves, all seeds, to one file",
     "report": "write docs/performance.md, docs/results.md and the results in README.md",
 }
 

@@ -1,6 +1,6 @@
 """Stored runs, compared with published results."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,24 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.td3_bench.plan import OTHER_TASKS, PAPER_TASKS
+from benchmarks.td3_bench.published import SeedCurves, read_published
 from benchmarks.td3_bench.seed_statistics import (
-    RESAMPLES,
-    Moments,
     bootstrap_interval,
     interquartile_mean,
-    percentile_interval,
     probability_of_improvement,
 )
 from td3.errors import UserError
 from td3.intervals import Floats
 from td3.report.curves import Curve, curves, last_steps
-from td3.report.reference import Reference, matching, read_reference, unversioned
+from td3.report.reference import Reference, matching
 from td3.report.summary import RunSummary, read_run
 
 WALKER_RECIPES = ("course", "bullet")  # recipes, and folders of results
 ENOUGH_SEEDS = 5  # for resampling
-# Most seeds reach the maximum return, so returns are not normally distributed.
-SATURATED = ("InvertedPendulum", "InvertedDoublePendulum")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +35,6 @@ class Outcome:
     @property
     def task(self) -> str:
         return self.run.environment
-
-    @property
-    def is_saturated(self) -> bool:
-        return unversioned(self.task) in SATURATED
 
     @property
     def last_steps(self) -> NDArray[np.int64]:
@@ -83,6 +75,14 @@ class Outcome:
         return same if len(same.steps) else None
 
     @property
+    def authors_seeds(self) -> SeedCurves | None:
+        """The published curves of all seeds at our steps, or None."""
+        if not isinstance(self.published, SeedCurves):
+            return None
+        same = self.published.where(np.isin(self.published.steps, self.curve.steps))
+        return same if len(same.steps) == len(self.curve.steps) else None
+
+    @property
     def authors_window(self) -> Reference | None:
         """The published curve at the steps of our last ten evaluations, or None."""
         if self.published is None:
@@ -90,13 +90,17 @@ class Outcome:
         same = self.published.at(self.last_steps)
         return same if len(same.steps) == len(self.last_steps) else None
 
-    def score(self, returns: Floats | float, one: float | None = None) -> Floats:
-        """Scale returns: 0 is the authors' untrained network, 1 their mean at the same steps."""
+    @property
+    def authors_last(self) -> Floats | None:
+        """The mean of each of the authors' seeds at the steps of our last ten evaluations."""
+        window = self.authors_window
+        return window.values.mean(axis=1) if isinstance(window, SeedCurves) else None
+
+    def score(self, ours: Floats, theirs: Floats) -> Floats:
+        """Scale returns: 0 is the authors' untrained network, 1 the mean of their seeds."""
         assert self.published is not None
-        assert self.authors_window is not None
         start = self.published.mean[0]
-        end = self.authors_window.mean.mean() if one is None else one
-        return np.asarray((np.asarray(returns) - start) / (end - start))
+        return np.asarray((ours - start) / (theirs.mean() - start))
 
 
 def read_tasks(folder: Path, authors: Path) -> list[Outcome]:
@@ -113,7 +117,7 @@ def read_walkers(results: Path, published: Path) -> list[Outcome]:
 
 def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
     """Read the stored runs of a folder, by name."""
-    known = read_reference(reference)
+    known = read_published(reference)
     outcomes = []
     for path in sorted(path.parent for path in folder.glob("*/config.toml")):
         run = read_run(path)
@@ -126,60 +130,55 @@ def read_outcomes(folder: Path, reference: Path) -> list[Outcome]:
 
 
 def comparable(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the outcomes with several seeds on both sides and published curves at our steps."""
-    several = [outcome for outcome in outcomes if len(outcome.curve.values) > 1]
-    return [own for own in several if own.authors_window and own.authors_window.seeds > 1]
+    """Return the outcomes with several seeds on both sides at the same last ten evaluations."""
+    return [
+        own
+        for own in outcomes
+        if own.authors_last is not None and min(len(own.last), len(own.authors_last)) > 1
+    ]
+
+
+def both_sides(outcomes: Sequence[Outcome]) -> list[Floats]:
+    """Return our seeds and the authors' in turn: means of the last ten evaluations."""
+    pairs = [(one.last, one.authors_last) for one in outcomes if one.authors_last is not None]
+    return [side for pair in pairs for side in pair]
 
 
 def improvement(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
-    """Return the mean probability of improvement over tasks and evaluations, with its interval.
+    """Return the mean over tasks of the probability that our seed beats theirs, with interval."""
 
-    A seed of theirs has the same distance from their mean (in standard deviations) in all
-    evaluations.
-    """
-
-    def draw(outcome: Outcome, theirs: Reference, stream: np.random.Generator) -> float:
-        ours = outcome.window
-        chosen = ours[stream.integers(len(ours), size=len(ours))]
-        drawn = theirs.mean + theirs.deviation * stream.standard_normal((theirs.seeds, 1))
-        pairs = zip(chosen.T, drawn.T, strict=True)
+    def mean(groups: Sequence[Floats]) -> float:
+        pairs = zip(groups[::2], groups[1::2], strict=True)
         return float(np.mean([probability_of_improvement(*pair) for pair in pairs]))
 
-    found = resample(outcomes, draw)
-    return float(found.mean()), *percentile_interval(found)
+    groups = both_sides(outcomes)
+    return mean(groups), *bootstrap_interval(mean, groups)
 
 
 def mean_score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
-    """Return the mean score over tasks; its interval accounts for the seeds of both sides."""
+    """Return the mean score over tasks, with interval."""
 
-    def draw(outcome: Outcome, theirs: Reference, stream: np.random.Generator) -> float:
-        published = Moments.published(theirs)
-        one = stream.normal(published.mean, published.squared_error**0.5)
-        chosen = stream.choice(outcome.last, len(outcome.last))
-        return float(outcome.score(chosen.mean(), one))
+    def mean(groups: Sequence[Floats]) -> float:
+        return float(np.mean([one.mean() for one in scores(outcomes, groups)]))
 
-    mean = np.mean([outcome.score(outcome.last).mean() for outcome in outcomes])
-    return float(mean), *percentile_interval(resample(outcomes, draw))
-
-
-def resample(
-    outcomes: Sequence[Outcome],
-    draw: Callable[[Outcome, Reference, np.random.Generator], float],
-) -> Floats:
-    """Return the mean over tasks of many draws of both sides' seeds."""
-    stream = np.random.default_rng(0)
-    both = [(one, one.authors_window) for one in outcomes if one.authors_window is not None]
-    return np.array([np.mean([draw(*sides, stream) for sides in both]) for _ in range(RESAMPLES)])
+    groups = both_sides(outcomes)
+    return mean(groups), *bootstrap_interval(mean, groups)
 
 
 def interquartile_score(outcomes: Sequence[Outcome]) -> tuple[float, float, float]:
-    """Return the interquartile mean of the scores of all seeds, resampled per task."""
-    scores = [outcome.score(outcome.last) for outcome in outcomes]
+    """Return the interquartile mean of the scores of all seeds, with interval."""
 
     def middle(groups: Sequence[Floats]) -> float:
-        return interquartile_mean(np.concatenate(groups))
+        return interquartile_mean(np.concatenate(scores(outcomes, groups)))
 
-    return middle(scores), *bootstrap_interval(middle, scores)
+    groups = both_sides(outcomes)
+    return middle(groups), *bootstrap_interval(middle, groups)
+
+
+def scores(outcomes: Sequence[Outcome], groups: Sequence[Floats]) -> list[Floats]:
+    """Return the scores of our seeds; `groups` are those of `both_sides`, maybe resampled."""
+    sides = zip(outcomes, groups[::2], groups[1::2], strict=True)
+    return [own.score(ours, theirs) for own, ours, theirs in sides]
 
 
 def working_periods(run: RunSummary) -> list[tuple[float, float]]:

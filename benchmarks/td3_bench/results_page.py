@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.td3_bench import results_tables as tables
 from benchmarks.td3_bench.markdown import BEGIN, fill_template, format_table, update_page
 from benchmarks.td3_bench.outcomes import Outcome, comparable, read_tasks, read_walkers
+from benchmarks.td3_bench.verdicts import verdict_sentences, verdicts, verdicts_table
 from td3.errors import UserError
 from td3.report.plots import plot
 
@@ -70,11 +71,7 @@ def results_content(
     `tianshou` holds the same tasks as `outcomes`, with the results of Tianshou as published ones.
     """
     parts = [fill_template("results_returns", table=tables.returns_table(outcomes))]
-    comparison = tables.comparison_table(outcomes)
-    if comparable([*outcomes, *originals]):
-        parts += [fill_template("results_comparison", table=comparison)]
-    else:
-        parts += [f"## Comparison with the authors\n\n{comparison}"]
+    parts += [authors_section(outcomes)]
     if tables.equally_long(tianshou):
         table = tables.tianshou_table(outcomes, tianshou)
         parts += [fill_template("results_tianshou", table=table)]
@@ -85,6 +82,7 @@ def results_content(
                 returns=tables.returns_table(originals),
                 settings=tables.settings_table(outcomes, originals),
                 comparison=tables.comparison_table(originals),
+                verdicts=verdicts_table(verdicts(originals)),
             )
         ]
     if walkers:
@@ -94,8 +92,20 @@ def results_content(
     return "\n\n".join(parts)
 
 
+def authors_section(outcomes: Sequence[Outcome]) -> str:
+    comparison, found = tables.comparison_table(outcomes), verdicts(outcomes)
+    if not (found and comparable(outcomes)):
+        return f"## Comparison with the authors\n\n{comparison}"
+    return fill_template(
+        "results_comparison",
+        table=comparison,
+        verdicts=verdicts_table(found),
+        sentences=verdict_sentences(found),
+    )
+
+
 def readme_content(outcomes: Sequence[Outcome]) -> str:
-    """Return the generated part of README.md: the last ten evaluations."""
+    """Return the generated part of README.md: the last ten evaluations, and all verdicts."""
     rows = []
     for outcome in outcomes:
         row = tables.returns_row(outcome)
@@ -104,4 +114,5 @@ def readme_content(outcomes: Sequence[Outcome]) -> str:
         rows.append([row.task, row.last, row.authors_last, difference, time])
     figure = "![Learning curves of td3 and of the authors](docs/media/results.png)"
     header = ["task", "td3", "authors", "difference", "time"]
-    return f"{figure}\n\n{format_table(header, rows)}"
+    parts = [figure, format_table(header, rows), verdict_sentences(verdicts(outcomes))]
+    return "\n\n".join(filter(None, parts))

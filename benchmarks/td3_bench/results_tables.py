@@ -41,8 +41,7 @@ class ReturnsRow(NamedTuple):
 
 
 def returns_row(outcome: Outcome) -> ReturnsRow:
-    curve, authors, window = outcome.curve, outcome.authors, outcome.authors_window
-    mean, std = float(outcome.last.mean()), float(outcome.window.std(axis=0).mean())
+    curve, authors, theirs = outcome.curve, outcome.authors, outcome.authors_last
     diverged = sum(line.frozen is not None for line in curve.lines)
     several = len(outcome.last) > 1
     middle = number(interquartile_mean(outcome.last))
@@ -56,9 +55,9 @@ def returns_row(outcome: Outcome) -> ReturnsRow:
         str(len(curve.values)) + (f", {diverged} diverged" if diverged else ""),
         format_moments(Moments.of(outcome.best)),
         format_moments(Moments.best_published(authors)) if authors else "",
-        format_moments(Moments(mean, std, len(outcome.last))),
+        format_moments(Moments.of(outcome.last)),
         format_interval(*map(float, mean_interval(outcome.last))) if several else "",
-        format_moments(Moments.published(window)) if window else "",
+        format_moments(Moments.of(theirs)) if theirs is not None else "",
         middle,
     )
 
@@ -81,27 +80,19 @@ def comparison_table(outcomes: Sequence[Outcome]) -> str:
     shared = comparable(outcomes)
     if not shared:
         return "The authors published no curves of these tasks at these steps."
-    rows = [[own.task, difference_to_authors(own), *compare([own])] for own in shared]
+    rows = [[own.task, *compare([own])] for own in shared]
     equal_seeds = len({len(outcome.last) for outcome in shared}) == 1
     if equal_seeds and len(shared) > 1:  # otherwise tasks with more seeds would count more
-        rows.append(["**all tasks**", "", *compare(shared)])
+        rows.append(["**all tasks**", *compare(shared)])
     scores = ["score, mean", "score, interquartile mean"]
-    return format_table(["task", "difference", "probability of improvement", *scores], rows)
+    return format_table(["task", "probability of improvement", *scores], rows)
 
 
 def compare(outcomes: Sequence[Outcome]) -> list[str]:
     """Return probability of improvement and scores, with intervals if there are enough seeds."""
-    normal = [outcome for outcome in outcomes if not outcome.is_saturated]
-    found = [
-        improvement(normal) if normal else None,
-        mean_score(outcomes),
-        interquartile_score(outcomes),
-    ]
+    found = [statistic(outcomes) for statistic in (improvement, mean_score, interquartile_score)]
     enough = all(len(outcome.last) >= ENOUGH_SEEDS for outcome in outcomes)
-    return [
-        "" if one is None else format_with_interval(*one) if enough else f"{one[0]:.2f}"
-        for one in found
-    ]
+    return [format_with_interval(*one) if enough else f"{one[0]:.2f}" for one in found]
 
 
 def tianshou_table(outcomes: Sequence[Outcome], others: Sequence[Outcome]) -> str:
@@ -214,8 +205,8 @@ def total_time(outcomes: Sequence[Outcome]) -> str:
 
 
 def difference_to_authors(outcome: Outcome) -> str:
-    assert outcome.authors_window is not None
-    return format_difference(Moments.of(outcome.last), Moments.published(outcome.authors_window))
+    assert outcome.authors_last is not None
+    return format_difference(Moments.of(outcome.last), Moments.of(outcome.authors_last))
 
 
 def format_difference(one: Moments, other: Moments) -> str:

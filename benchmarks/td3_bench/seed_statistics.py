@@ -58,6 +58,27 @@ def welch_interval(one: Moments, other: Moments) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def welch_p_value(one: Moments, other: Moments) -> float:
+    """Return the p value of Welch's test for equal means."""
+    if one.squared_error + other.squared_error == 0:
+        return float(one.mean == other.mean)
+    groups = [
+        number
+        for group in (one, other)
+        for number in (group.mean, (group.seeds * group.squared_error) ** 0.5, group.seeds)
+    ]
+    return float(stats.ttest_ind_from_stats(*groups, equal_var=False).pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p values that are corrected for their number by Holm's method."""
+    order, count = np.argsort(p_values), len(p_values)
+    grown = np.asarray(p_values)[order] * (count - np.arange(count))
+    corrected = np.empty(count)
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(grown))
+    return corrected.tolist()
+
+
 def bootstrap_interval(
     statistic: Callable[[list[Floats]], float], groups: Sequence[Floats]
 ) -> tuple[float, float]:

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks.td3_bench.seed_statistics import (
     Moments,
     bootstrap_interval,
+    holm,
     interquartile_mean,
     probability_of_improvement,
     welch_interval,
+    welch_p_value,
 )
 from td3.intervals import mean_interval
 from td3.report.reference import Reference
@@ -55,3 +58,20 @@ def test_welch_interval_against_a_group_without_variance_equals_students() -> No
     known = Moments(0.0, 0.0, 3)
     assert welch_interval(Moments.of(values), known) == pytest.approx((float(low), float(high)))
     assert welch_interval(known, known) == (0.0, 0.0)
+
+
+def test_welch_interval_and_p_value_equal_scipys() -> None:
+    stream = np.random.default_rng(4)
+    one, other = stream.normal(5.0, 2.0, 6), stream.normal(4.0, 1.0, 9)
+    known = stats.ttest_ind(one, other, equal_var=False)
+    groups = Moments.of(one), Moments.of(other)
+    assert welch_p_value(*groups) == pytest.approx(known.pvalue)
+    assert welch_interval(*groups) == pytest.approx(tuple(known.confidence_interval()))
+    assert welch_p_value(Moments(1.0, 0.0, 3), Moments(1.0, 0.0, 3)) == 1.0
+    assert welch_p_value(Moments(1.0, 0.0, 3), Moments(2.0, 0.0, 3)) == 0.0
+
+
+def test_holm_multiplies_the_smallest_by_the_number_and_never_decreases() -> None:
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []

@@ -28,10 +28,13 @@ def write_stored_run(folder: Path, task: str, seeds: list[list[float]], every: i
 
 
 def write_authors(path: Path, **tasks: tuple[float, float]) -> Path:
-    """Write curves that rise from 0 to a mean in the first step, with this deviation."""
-    lines = ["env,step,mean_return,std_return,seeds"]
+    """Write ten seeds that rise in the first step: five to mean + std, five to mean - std."""
+    seeds = [f"seed_{seed}" for seed in range(10)]
+    lines = [",".join(["env,step,mean_return,std_return,seeds", *seeds])]
     for task, (mean, std) in tasks.items():
-        numbers = [0.0, *[mean] * 20]
-        lines += [f"{task}-v1,{5000 * k},{value},{std},10" for k, value in enumerate(numbers)]
+        for k in range(21):
+            levels = [(mean + std * (-1) ** seed) * (k > 0) for seed in range(10)]
+            row = [f"{task}-v1", 5000 * k, mean * (k > 0), std * (k > 0), 10, *levels]
+            lines.append(",".join(map(str, row)))
     path.write_text("\n".join(lines) + "\n")
     return path
