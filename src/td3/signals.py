@@ -1,7 +1,9 @@
 """The first signal finishes the step, saves and exits; the second exits at once."""
 
+import ctypes
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +13,7 @@ from typing import Any
 STOPPING = "Stopping: finishing this step and saving. Press Ctrl-C again to exit at once."
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, `kill`, and a terminal that closes."""
+SIGNAL_AT_PARENT_END = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 SHOW_CURSOR = b"\x1b[?25h"  # the progress display hides it
 
 
@@ -22,6 +25,17 @@ def block_signals(*signals: signal.Signals) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_with(parent: int) -> None:
+    """Let the kernel kill this process when the one that started it ends.
+
+    That also ends a process that is stopped, or that never leaves a call of C code.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(SIGNAL_AT_PARENT_END, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the call
+        os._exit(1)
 
 
 def write_error(text: bytes) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.orphans import is_running
 from support.run_tools import StopAt, command, different, flags, tiny, train_in_pieces
 
 from td3.config import Config
@@ -132,3 +133,19 @@ def test_killed_async_vector_worker_stops_the_run_with_one_sentence(tmp_path: Pa
         "by signal 9. Saved up to step "
     )
     assert message.count("\n") == 1, message
+
+
+def test_async_vector_workers_end_with_a_killed_run_even_if_they_are_stopped(
+    tmp_path: Path,
+) -> None:
+    process = start_training(tmp_path / "run", count=2, vectorization="async")
+    workers = children(process)
+    assert len(workers) == 2
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    with process:
+        process.kill()
+    limit = time.monotonic() + 5
+    while any(is_running(worker) for worker in workers):
+        assert time.monotonic() < limit
+        time.sleep(0.05)

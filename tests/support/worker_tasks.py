@@ -1,5 +1,6 @@
 """Tasks for worker processes, which import this module by name."""
 
+import ctypes
 import os
 import random
 import time
@@ -47,6 +48,8 @@ class Counting(gym.Env[Any, Any]):
                 os._exit(3)
             if self.trouble == "nan":
                 observation[1] = np.nan
+            if self.trouble == "holds the interpreter":
+                ctypes.PyDLL(None).sleep(600)
             while self.trouble == "stuck":
                 time.sleep(0.01)
         ended = self.length == 7

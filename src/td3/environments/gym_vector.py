@@ -1,7 +1,9 @@
 """Gymnasium's vector environments, in all three autoreset modes."""
 
+import os
 import signal
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -23,7 +25,7 @@ from td3.environments.simulators import register, silence_pybullet
 from td3.environments.task import Task
 from td3.errors import RunStopped, UserError, first_line
 from td3.seeding import Stream
-from td3.signals import block_signals
+from td3.signals import block_signals, end_with
 
 
 class GymVector(Environments):
@@ -68,6 +70,8 @@ class GymVector(Environments):
     def make(cls, config: EnvironmentConfig, streams: list[Stream]) -> "GymVector":
         register(config.id)
         kwargs: dict[str, Any] = dict(config.kwargs)
+        if config.vectorization == "async":
+            kwargs["wrappers"] = [partial(end_copy_with, os.getpid())]
         try:
             # This process closes its workers itself, with SIGTERM.
             with block_signals(signal.SIGINT, signal.SIGHUP):
@@ -180,6 +184,13 @@ class GymVector(Environments):
             process.kill()
             process.join()
         self.vector.closed = True
+
+
+def end_copy_with(parent: int, env: "gym.Env[Any, Any]") -> "gym.Env[Any, Any]":
+    """Let a worker process of an asynchronous vector end with its parent, which has a copy too."""
+    if os.getpid() != parent:
+        end_with(parent)
+    return env
 
 
 def row_of(infos: dict[str, Any], index: int, names: Sequence[str]) -> dict[str, Any]:

@@ -55,4 +55,4 @@ def serve(connection: Connection, facts: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    serve_parent(int(sys.argv[1]), serve)
+    serve_parent(int(sys.argv[1]), int(sys.argv[2]), serve)

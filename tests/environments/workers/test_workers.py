@@ -265,7 +265,7 @@ input()
 """
 
 
-@pytest.mark.parametrize("trouble", ["", "stuck"])
+@pytest.mark.parametrize("trouble", ["", "stuck", "holds the interpreter", "stopped"])
 def test_workers_end_when_their_parent_is_killed(trouble: str) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", ORPHANS, trouble],
@@ -273,7 +273,7 @@ def test_workers_end_when_their_parent_is_killed(trouble: str) -> None:
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])},
     )
-    assert end_with(parent)
+    assert end_with(parent, stopped=trouble == "stopped")
 
 
 def test_workers_know_a_task_registered_by_entry_point_name() -> None:

@@ -21,7 +21,7 @@ from td3.environments.factories import is_importable
 from td3.environments.simulators import SIMULATORS, resolve_version
 from td3.environments.workers.messages import receive
 from td3.errors import RunStopped, UserError, first_line
-from td3.signals import STOP_SIGNALS, block_signals
+from td3.signals import STOP_SIGNALS, block_signals, end_with
 
 CLOSE_SECONDS = 10.0
 GRACE_SECONDS = 5.0
@@ -91,7 +91,7 @@ def start_process(module: str, name: str, *descriptors: int, **environment: str)
         given = (theirs.fileno(), *descriptors)
         try:
             process = subprocess.Popen(
-                [*command, *map(str, given)],
+                [*command, *map(str, (os.getpid(), *given))],
                 stdin=subprocess.DEVNULL,
                 pass_fds=given,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
@@ -140,11 +140,12 @@ def describe_error(error: Exception, index: int = 0) -> dict[str, Any]:
     return {"kind": kind, "message": message, "index": index, "traceback": text}
 
 
-def serve_parent(descriptor: int, serve: Callable[[Connection, dict[str, Any]], None]) -> None:
+def serve_parent(
+    parent: int, descriptor: int, serve: Callable[[Connection, dict[str, Any]], None]
+) -> None:
     """In the other process: call `serve` with the first message until the connection closes."""
-    watchdog = threading.Thread(
-        target=exit_with_parent, args=(os.getppid(), descriptor), daemon=True
-    )
+    end_with(parent)
+    watchdog = threading.Thread(target=exit_with_parent, args=(parent, descriptor), daemon=True)
     watchdog.start()
     try:
         connection = Connection(descriptor)
@@ -154,7 +155,7 @@ def serve_parent(descriptor: int, serve: Callable[[Connection, dict[str, Any]], 
 
 
 def exit_with_parent(parent: int, descriptor: int) -> None:
-    """End this process when its parent has ended, even if a step never returns."""
+    """End this process when its parent has ended or has closed the connection."""
     closed = select.poll()
     closed.register(descriptor, 0)
     while not closed.poll(1000) and os.getppid() == parent:

@@ -141,7 +141,7 @@ class Worker:
             one.environment.close()
 
 
-def main(descriptor: int, memory: int) -> None:
+def main(parent: int, descriptor: int, memory: int) -> None:
     def serve(connection: Connection, facts: dict[str, Any]) -> None:
         worker = Worker(connection, memory, facts)
         try:
@@ -149,8 +149,8 @@ def main(descriptor: int, memory: int) -> None:
         finally:
             worker.close()
 
-    serve_parent(descriptor, serve)
+    serve_parent(parent, descriptor, serve)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]))
+    main(*map(int, sys.argv[1:4]))
