@@ -44,7 +44,7 @@ $(VENV)/.train: $(VENV)/bin/python $(SOURCES)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.train
-	$(PIP) -e '.[plot,video,pixels,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,tune,export,test]'
+	$(PIP) -e '.[plot,video,pixels,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,tune,postgres,export,test]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.train

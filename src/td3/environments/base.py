@@ -69,8 +69,11 @@ class Environments(ABC):
     def restore(self, arrays: Arrays) -> tuple[list[int], str]:
         """Restore a snapshot; return the environments that restarted instead, and why."""
 
-    def begin_again(self, indices: Sequence[int]) -> None:
-        """Replace these environments by new ones with new seeds; the others continue."""
+    def begin_again(self, indices: Sequence[int], time: int) -> None:
+        """Replace these environments by new ones with new seeds; the others continue.
+
+        `time`: the step that was sent last.
+        """
         raise NotImplementedError
 
     def explain_restart(self, indices: list[int]) -> str:

@@ -68,11 +68,11 @@ class InProcess(Environments):
         self.states = np.stack([one.state for one in self.replayable])
         return diverged, self.explain_restart(diverged)
 
-    def begin_again(self, indices: Sequence[int]) -> None:
+    def begin_again(self, indices: Sequence[int], time: int) -> None:
         states = self.states.copy()
         for index in indices:
             self.replayable[index].remake()
-            self.replayable[index].start(self.sent[1])
+            self.replayable[index].start(time)
             states[index] = self.replayable[index].state
         self.states = states
 

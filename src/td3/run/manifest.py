@@ -53,7 +53,8 @@ REFILL = table(  # `tuning/refill.py`
         "settings": items(mapping(number)),
         "replaced": counts,
         "random": mapping(STREAM),
-    }
+    },
+    {"emptied": counts},
 )
 FACTS = table(
     {

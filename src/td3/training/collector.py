@@ -200,11 +200,11 @@ class Collector:
         with np.errstate(over="ignore"):
             return (self.reward_scale * rewards).astype(np.float32)[:, None]
 
-    def begin_again(self, agent: int) -> None:
+    def begin_again(self, agent: int, time: int) -> None:
         """Start new episodes in new environments for one agent."""
         rows = range(agent * self.count, (agent + 1) * self.count)
         self.returns[rows], self.lengths[rows] = 0, 0
-        self.environments.begin_again(rows)
+        self.environments.begin_again(rows, time)
 
     def set_reward_scale(self, agent: int, scale: float) -> None:
         self.reward_scale[self.owners == agent] = scale

@@ -71,7 +71,7 @@ class RefillTraining(Training):
         fresh, own = Streams.from_seed(self.population.members[agent].seed), self.streams[agent]
         restore_stream(own.env, stream_state(fresh.env))
         self.collector.random[agent] = fresh.explore
-        self.collector.begin_again(agent)
+        self.collector.begin_again(agent, self.step)
         self.learner.agents_changed()
         self.starts[agent], self.best[agent] = self.step, -np.inf
         self.replaced.add(agent)
@@ -147,6 +147,7 @@ class RefillTraining(Training):
                 "starts": self.starts.tolist(),
                 "settings": self.population.settings,
                 "replaced": sorted(self.replaced),
+                "emptied": sorted(self.emptied),
                 "random": {str(agent): stream_state(stream) for agent, stream in streams},
             }
         }
@@ -156,7 +157,7 @@ class RefillTraining(Training):
         for agent, settings in enumerate(own["settings"]):
             self.apply_settings(agent, settings)
         self.starts[:] = own["starts"]
-        self.replaced = set(own["replaced"])
+        self.replaced, self.emptied = set(own["replaced"]), set(own.get("emptied", []))
         self.collector.random = {}
         for agent, state in own["random"].items():
             stream = Streams.from_seed(0).explore

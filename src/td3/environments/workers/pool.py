@@ -133,7 +133,8 @@ class WorkerPool(Environments):
         self.command(Command.SEED)
         self.wait()
 
-    def begin_again(self, indices: Sequence[int]) -> None:
+    def begin_again(self, indices: Sequence[int], time: int) -> None:
+        self.time = time
         self.block.needs_seed[list(indices)] = True
         self.seed_new()
         self.states = self.block.states.copy()
