@@ -33,6 +33,7 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_relative_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    links = [link for link in links if link != "play/index.html"]  # hooks/playground.py makes it
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 

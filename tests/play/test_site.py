@@ -12,7 +12,7 @@ import pytest
 from td3.errors import UserError
 from td3.play.entries import PAGE, describe, numbers, tasks
 from td3.play.site import finder, make_files
-from td3.play.sources import policies_to_play, pretrained_policies
+from td3.play.sources import FILMS, policies_to_play, pretrained_policies
 from td3.policy.load import load_policy
 from td3.policy.policy import Policy
 from td3.policy.pretrained import names, pretrained
@@ -28,6 +28,7 @@ def test_site_simulates_every_pretrained_mujoco_policy() -> None:
     assert [entry["name"] for entry in entries if not entry["reason"]] == list(tasks())
     others = {entry["name"]: entry["reason"] for entry in entries if entry["reason"]}
     assert set(others) == {name for name in names() if "Bullet" in name}
+    assert all(entry["film"].startswith("films/") for entry in entries if entry["reason"])
     assert others["AntBulletEnv-v0"] == (
         "AntBulletEnv-v0 is none of the MuJoCo tasks that this page simulates."
     )
@@ -102,7 +103,8 @@ def test_sources_run_shows_its_policies_film_and_the_pretrained_one(tmp_path: Pa
     entries = json.loads(files["policies.json"]())["policies"]
     expected = ["run-agent-0", "run-agent-1", "run-agent-0-last", "AntBulletEnv-v0"]
     assert [entry["name"] for entry in entries] == expected
-    assert [entry.get("film") for entry in entries] == [None, "films/1.mp4", None, None]
+    films = [None, "films/1.mp4", None, "films/3.mp4"]
+    assert [entry.get("film") for entry in entries] == films
     assert files["films/1.mp4"]() == b"film"
     assert not any(b"only for me" in read() or b"root:x:0" in read() for read in files.values())
 
@@ -140,6 +142,10 @@ def test_page_first_frame_needs_less_than_six_megabytes() -> None:
     first = [name for name in files if not name.startswith(("models/", "policies/", "films/"))]
     first += ["models/humanoid.xml", f"policies/{list(tasks()).index('Humanoid-v5')}.bin"]
     assert sum(len(files[name]()) for name in first) < 6_000_000  # even without compression
+
+
+def test_site_films_belong_to_pretrained_policies() -> None:
+    assert {film.stem for film in FILMS.iterdir()} == set(names()) - set(tasks())
 
 
 def test_page_loads_nothing_from_other_servers() -> None:

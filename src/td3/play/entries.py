@@ -68,7 +68,7 @@ def about(policy: Policy) -> str:
     """Where a policy comes from, in one line."""
     chosen = policy.card.get("chosen_from")
     facts = [
-        "" if policy.step is None else f"step {policy.step:,}",
+        "" if policy.step is None else f"{policy.step:,} training steps",
         f"seed {policy.card['seed']}" if "seed" in policy.card else "",
         f"the best of {chosen['seeds']} seeds" if chosen else "",
     ]

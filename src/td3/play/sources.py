@@ -11,6 +11,9 @@ from td3.policy.load import policies_of, policy_folder, read_policy
 from td3.policy.policy import Policy
 from td3.policy.pretrained import names, pretrained
 
+FILMS = Path(__file__).parent / "films"
+"""Of the pretrained policies that the page cannot simulate."""
+
 
 def pretrained_policies() -> list[Shown]:
     """The policies in the package; those that the page can simulate first."""
@@ -20,7 +23,9 @@ def pretrained_policies() -> list[Shown]:
 
 
 def shown_pretrained(task: str) -> Shown:
-    return Shown(read_policy(pretrained(task)), task, f"{task}, pretrained")
+    film = FILMS / f"{task}.mp4"
+    policy = read_policy(pretrained(task))
+    return Shown(policy, task, f"{task}, pretrained", film if film.is_file() else None)
 
 
 def policies_to_play(paths: Iterable[Path], task: str) -> list[Shown]:

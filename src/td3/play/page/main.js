@@ -1,12 +1,14 @@
 // The page: loads policies, MuJoCo and models, and connects buttons, keys and sliders.
 
 import loadMujoco from "./vendor/mujoco.js";
+import { Quality } from "./quality.js";
 import { Stage } from "./stage.js";
 import { UNCHANGED } from "./simulation.js";
 
 const LONGEST_FRAME = 0.1; // seconds; after a hidden tab the world does not catch up
 const byId = (id) => document.getElementById(id);
 const stages = [];
+const quality = new Quality();
 const changes = { ...UNCHANGED };
 let isPaused = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -34,7 +36,7 @@ const announce = (text) => (byId("status").textContent = text);
 const fail = (error) => announce(`The playground could not start: ${error.message}`);
 
 async function addStage(entries, position) {
-  const stage = new Stage(byId("stages"), load, entries, announce);
+  const stage = new Stage(byId("stages"), load, entries);
   stages.push(stage);
   byId("stages").classList.toggle("two", stages.length > 1);
   stage.select.addEventListener("change", () => choose(stage, stage.select.selectedIndex));
@@ -43,6 +45,7 @@ async function addStage(entries, position) {
 
 async function choose(stage, position) {
   await stage.choose(position, seed(), changes).catch(fail);
+  isStale = true;
   const names = stages.map(({ entry }) => encodeURIComponent(entry.name));
   history.replaceState(null, "", `#${names.join("&")}`);
 }
@@ -70,10 +73,15 @@ function compare(entries) {
     byId("stages").classList.remove("two");
     return choose(stages[0], stages[0].select.selectedIndex);
   }
-  const { task, name } = stages[0].entry;
-  const other = entries.findIndex((entry) => entry.task === task && entry.name !== name);
   reset();
-  return addStage(entries, other < 0 ? stages[0].select.selectedIndex : other);
+  return addStage(entries, otherPolicy(entries, stages[0].select.selectedIndex));
+}
+
+/** The position of another policy for the same task; if there is none, the next one. */
+function otherPolicy(entries, position) {
+  const others = [...entries.keys()].filter((k) => k !== position && !entries[k].reason);
+  const same = others.find((k) => entries[k].task === entries[position].task);
+  return same ?? others.find((k) => k > position) ?? others[0] ?? position;
 }
 
 function changeSpeed(by) {
@@ -128,15 +136,25 @@ function connect(entries) {
 }
 
 let last = 0;
+let isStale = true; // whether the picture may differ from the state
 function frame(now) {
   const seconds = Math.min((now - last) / 1000, LONGEST_FRAME);
+  if (!isPaused) quality.count((now - last) / 1000);
   last = now;
   for (const stage of stages) {
     if (!isPaused) stage.pass(seconds * Number(byId("speed").value));
-    stage.show();
+    if (!isPaused || isStale) stage.show(quality);
   }
+  isStale = false;
   document.documentElement.dataset.frames = Number(document.documentElement.dataset.frames ?? 0) + 1;
   requestAnimationFrame(frame);
+}
+
+/** While paused, draw only after something happened. */
+function drawAfterEvents() {
+  const names = ["click", "change", "input", "keydown", "pointerdown", "pointermove", "pointerup", "wheel"];
+  for (const name of names) document.addEventListener(name, () => (isStale = true), { passive: true });
+  addEventListener("resize", () => (isStale = true));
 }
 
 async function start() {
@@ -146,6 +164,7 @@ async function start() {
   );
   load.tasks = tasks;
   connect(list.policies);
+  drawAfterEvents();
   pause(isPaused);
   const names = location.hash.slice(1).split("&").map(decodeURIComponent).slice(0, 2);
   const wanted = names.map((name) => list.policies.findIndex((entry) => entry.name === name));
@@ -155,7 +174,9 @@ async function start() {
   byId("compare").setAttribute("aria-pressed", String(stages.length > 1));
   announce(isPaused ? "Paused, because your system asks for reduced motion." : "");
   requestAnimationFrame(frame);
-  if (list.version && "serviceWorker" in navigator) {
+  if (!list.version) return;
+  byId("home").hidden = false;
+  if ("serviceWorker" in navigator) {
     await navigator.serviceWorker.register(`offline.js?version=${list.version}`);
   }
 }

@@ -28,7 +28,6 @@ export class Simulation {
       gear: this.model.actuator_gear.slice(),
     };
     this.changes = { ...UNCHANGED };
-    this.push = null; // adds forces before each substep
     this.reset();
   }
 
@@ -45,6 +44,7 @@ export class Simulation {
     const random = new Generator(episodeSeed(seed, episode));
     this.disturbance = new Generator(seed, episode, 1); // for the slider "observation noise"
     this.mujoco.mj_resetData(this.model, this.data);
+    this.push = null; // adds forces before each time step
     const qpos = this.start.qpos.slice();
     const qvel = this.start.qvel.slice();
     addResetNoise(this, random, qpos, qvel);

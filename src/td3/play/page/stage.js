@@ -15,14 +15,13 @@ const short = (value, digits = 4) =>
 
 export class Stage {
   /** `load` has the loaded MuJoCo, the facts of the tasks and `get(path)` for files. */
-  constructor(parent, load, entries, announce) {
+  constructor(parent, load, entries) {
     const template = document.getElementById("stage").content.cloneNode(true);
     this.root = template.querySelector(".stage");
     parent.append(template);
     this.find = (selector) => this.root.querySelector(selector);
     this.load = load;
     this.entries = entries;
-    this.announce = announce;
     this.select = this.find("select");
     for (const { label } of entries) this.select.add(new Option(label));
     this.canvas = this.find(".view");
@@ -35,8 +34,9 @@ export class Stage {
     describeCard(this.find(".card"), entry);
     this.find(".about").textContent = entry.about;
     this.drop();
-    this.find(".film").hidden = !entry.reason;
-    this.canvas.hidden = Boolean(entry.reason);
+    this.find(".film").replaceChildren();
+    this.say("Loading …");
+    this.root.classList.toggle("filmed", Boolean(entry.reason));
     if (entry.reason) return this.showFilm(entry);
     const [xml, numbers, mujoco] = await Promise.all([
       this.load.text(entry.model),
@@ -61,28 +61,27 @@ export class Stage {
   }
 
   showFilm(entry) {
-    const film = this.find(".film");
-    film.replaceChildren();
     if (entry.film) {
       const isVideo = entry.film.endsWith(".mp4");
       const shown = document.createElement(isVideo ? "video" : "img");
-      Object.assign(shown, isVideo ? { controls: true, loop: true, muted: true } : { alt: "" });
+      const autoplay = !matchMedia("(prefers-reduced-motion: reduce)").matches;
+      if (isVideo) Object.assign(shown, { autoplay, controls: true, loop: true, muted: true });
       shown.setAttribute(isVideo ? "aria-label" : "alt", `Film of ${entry.label}`);
       shown.src = entry.film;
-      film.append(shown);
+      this.find(".film").append(shown);
     }
     for (const name of ["now", "count"]) this.find(`.${name}`).textContent = "–";
-    this.say(entry.reason);
+    this.say(`${entry.reason} ${entry.film ? "This is a film of it." : "td3 video records a film of it."}`);
   }
 
   reset(seed, episode = 0) {
     if (!this.simulation) return;
+    this.view.release();
     this.simulation.reset(seed, episode);
     this.rewards = [];
     this.owed = 0;
     this.waited = 0;
     this.say("");
-    this.show();
   }
 
   /** Let `seconds` of the simulated time pass. */
@@ -98,7 +97,6 @@ export class Stage {
     const timestep = simulation.model.opt.timestep;
     while (this.owed >= timestep && !simulation.over) {
       this.owed -= timestep;
-      this.pushLeft -= timestep;
       if (simulation.advance()) this.record();
     }
     if (simulation.over) this.finish();
@@ -111,7 +109,6 @@ export class Stage {
     this.simulation.step();
     this.record();
     if (this.simulation.over) this.finish();
-    this.show();
   }
 
   record() {
@@ -121,35 +118,31 @@ export class Stage {
 
   finish() {
     const { over, steps } = this.simulation;
-    const text = `${over} after ${steps} steps with return ${short(this.simulation.return)}.`;
-    this.say(text);
-    this.announce(`${this.entry.label}: ${text}`);
+    this.say(`${over} after ${steps} steps with return ${short(this.simulation.return)}.`);
   }
 
   say(text) {
-    const message = this.find(".message");
-    message.textContent = text;
-    message.hidden = !text;
+    this.find(".message").textContent = text;
   }
 
   /** Push the body for a moment, in a direction of the world. */
   nudge(direction) {
     const { simulation } = this;
     if (!simulation || simulation.over) return;
-    this.pushLeft = PUSH_SECONDS;
+    const end = simulation.data.time + PUSH_SECONDS;
     const force = direction.map((v) => v * PUSH_STRENGTH * simulation.model.body_subtreemass[1]);
     const push = ({ data }) => {
-      if (this.pushLeft > 0) data.xfrc_applied.set(force, 6);
+      if (data.time < end) data.xfrc_applied.set(force, 6);
       else if (simulation.push === push) simulation.push = null;
     };
     simulation.push = push;
   }
 
   /** Draw the world, the numbers and the bars. */
-  show() {
+  show(quality) {
     const { simulation } = this;
     if (!simulation) return;
-    this.view.draw();
+    this.view.draw(quality);
     this.find(".now").textContent = short(simulation.return);
     this.find(".count").textContent = `${simulation.steps} of ${simulation.limit}`;
     drawObservation(this.find(".observation"), simulation.observation);

@@ -3,6 +3,7 @@
 import * as THREE from "./vendor/three.js";
 
 const [PLANE, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX] = [0, 2, 3, 4, 5, 6];
+const FREE_JOINT = 0;
 const HIDDEN_GROUP = 3; // MuJoCo's viewer shows groups 0 to 2
 
 // Where the camera looks from: distance, height of the target, elevation and azimuth in degrees.
@@ -114,8 +115,9 @@ export class View {
   }
 
   /** Draw the present state. */
-  draw() {
-    this.fit();
+  draw(quality) {
+    this.fit(quality.ratio);
+    this.sun.castShadow = quality.shadows;
     const { data, model } = this.simulation;
     this.bodies.forEach((group, body) => {
       group.position.fromArray(data.xpos, 3 * body);
@@ -127,9 +129,8 @@ export class View {
     this.renderer.render(this.scene, this.camera);
   }
 
-  fit() {
+  fit(ratio) {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    const ratio = Math.min(window.devicePixelRatio, 2);
     if (this.width === width && this.height === height && this.ratio === ratio) return;
     Object.assign(this, { width, height, ratio });
     this.renderer.setPixelRatio(ratio);
@@ -140,9 +141,8 @@ export class View {
 
   /** Let the camera follow a body that moves over the floor. */
   follow(model, data) {
-    const moves = model.nbody > 1 && model.body_jntnum[1] > 1;
-    const x = moves ? data.xpos[3] : 0;
-    const y = moves ? data.xpos[4] : 0;
+    const isFree = model.jnt_type[0] === FREE_JOINT || model.body_jntnum[1] > 1;
+    const [x, y] = isFree ? data.xpos.subarray(3, 5) : [0, 0];
     this.target.set(x, y, this.lift);
     const tilt = (this.elevation * Math.PI) / 180;
     const turn = (this.azimuth * Math.PI) / 180;
