@@ -67,7 +67,8 @@ def test_load_policy_example_plays_a_stored_run() -> None:
 
 
 def test_every_example_is_tested() -> None:
-    text = Path(__file__).read_text(encoding="utf-8")
+    tests = Path(__file__).parent.glob("test_*.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in tests)
     names = [path.stem for path in (ROOT / "examples").glob("*.py")]
     assert names
     assert [name for name in names if f'load("{name}")' not in text] == []

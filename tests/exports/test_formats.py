@@ -133,7 +133,9 @@ def test_export_of_pretrained_policies_records_their_task(tmp_path: Path) -> Non
     assert export.vectors.recorded
     assert len(export.vectors.observations) == 1_000
     assert export.rounding < 1e-5
-    assert "Hopper-v5" in (tmp_path / "out/policy.h").read_text()
+    header = (tmp_path / "out/policy.h").read_text()
+    assert "Hopper-v5" in header
+    assert f'#define POLICY_SHA256 "{policy.card["sha256"]}"' in header
 
 
 def test_export_refuses_unknown_formats_and_own_actors() -> None:

@@ -51,6 +51,7 @@ class Writer:
             start += part.size
         names = {
             "FACTS": "\n".join(facts),
+            "SHA": re.sub(r"\W", "", str(program.facts.get("sha256", ""))),
             "OFFSETS": "\n".join(offsets),
             "INPUTS": program.input_size,
             "OUTPUTS": program.outputs,

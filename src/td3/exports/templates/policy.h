@@ -21,6 +21,7 @@ extern "C" {
 #define POLICY_STACK @STACK@   /* observations in one state; the policy keeps the last ones */
 #define POLICY_FRAME @FRAME@   /* numbers that one observation becomes */
 #define POLICY_STATE @STATE@   /* numbers of one state */
+#define POLICY_SHA256 "@SHA@" /* of the weights, as in the policy file */
 @OFFSETS@
 
 enum {
