@@ -151,22 +151,27 @@ def open_regular(path: str | Path, flags: int) -> int:
     return descriptor
 
 
-def read_regular(path: Path, longest: int) -> bytes:
-    """The content of a regular file of at most `longest` bytes.
+def open_to_read(path: str | Path, flags: int = os.O_RDONLY) -> int:
+    """Open a regular file; also usable as `opener` of `open`.
 
     Raises OSError for anything else; it never waits for a FIFO or reads a device.
     """
     # Without O_NONBLOCK, opening a FIFO waits for a writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    found = os.fstat(descriptor)
-    problem = "" if stat.S_ISREG(found.st_mode) else "it is not a regular file"
-    if not problem and found.st_size > longest:
-        problem = f"it has {found.st_size:,} bytes, more than {longest:,}"
-    if problem:
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, problem, str(path))
-    with open(descriptor, "rb") as file:
-        return file.read(found.st_size)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return descriptor
+
+
+def read_regular(path: Path, longest: int) -> bytes:
+    """The content of a regular file of at most `longest` bytes. Raises OSError otherwise."""
+    with open(path, "rb", opener=open_to_read) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > longest:
+            problem = f"it has {size:,} bytes, more than {longest:,}"
+            raise OSError(errno.EINVAL, problem, str(path))
+        return file.read(size)
 
 
 def check_file(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Flat vectors for observations: the position of each part, and which parts are images."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -115,7 +116,7 @@ def layout_size(layout: Layout) -> int:
     """How many numbers the flat vector has."""
     match layout:
         case {"box": shape} | {"image": shape}:
-            return int(np.prod(shape, dtype=int))
+            return math.prod(shape)
         case {"discrete": count}:
             return int(count)
         case {"discretes": counts}:

@@ -16,6 +16,7 @@ from typing import Any
 
 LONGEST = 2**26  # bytes; the largest manifest, of thousands of agents, has a few megabytes
 DEEPEST = 64
+MOST_PARTS, MOST_ITEMS = 2**18, 2**21  # lists and tables, and what is in them
 MOST_DIGITS = 40  # the state of a random stream has 128 bits
 LARGEST = 2**63 - 1
 BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[^][{}"]+', re.DOTALL)
@@ -31,6 +32,8 @@ def parse_json(data: bytes, longest: int = LONGEST) -> Any:
     """The value of a JSON text. Raises Malformed for what is no JSON, or too large to be ours."""
     if len(data) > longest:
         raise Malformed(f"it has {len(data):,} bytes, more than {longest:,}")
+    if data.count(b"[") + data.count(b"{") > MOST_PARTS or data.count(b",") > MOST_ITEMS:
+        raise Malformed(f"it has more than {MOST_PARTS:,} lists, or {MOST_ITEMS:,} values")
     depths = itertools.accumulate(1 if c in b"[{" else -1 for c in BRACKETS.sub(b"", data))
     if max(depths, default=0) > DEEPEST:
         raise Malformed(f"it is nested deeper than {DEEPEST} levels")
@@ -71,6 +74,11 @@ def number(value: Any, where: str) -> None:
         raise refuse(where, "a finite number", value)
 
 
+def boolean(value: Any, where: str) -> None:
+    if type(value) is not bool:
+        raise refuse(where, "true or false", value)
+
+
 def text(pattern: str = ".*", what: str = "a text") -> Schema:
     def check(value: Any, where: str) -> None:
         if not isinstance(value, str) or not re.fullmatch(pattern, value, re.DOTALL | re.ASCII):
@@ -99,13 +107,14 @@ def items(schema: Schema, count: int | None = None) -> Schema:
     return check
 
 
-def mapping(schema: Schema = anything) -> Schema:
-    """A table with any keys and such values."""
+def mapping(schema: Schema = anything, keys: Schema = anything) -> Schema:
+    """A table with such values and, if given, such keys."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
             raise refuse(where, "a table", value)
         for key, item in value.items():
+            keys(key, f"the name {reprlib.repr(key)} in {where}")
             schema(item, f"{where}.{key[:40]}")
 
     return check

@@ -267,7 +267,7 @@ def test_check_with_negative_resize_states_range_and_value() -> None:
     config = varied(Config(), {"environment.id": "Pendulum-v1", "environment.resize": -3})
     with pytest.raises(UserError) as caught:
         check(config)
-    assert str(caught.value) == "environment.resize must be 0 or more, got -3."
+    assert str(caught.value) == "environment.resize must be between 0 and 4096, got -3."
 
 
 def test_help_text_contains_unit_range_and_reference_values() -> None:

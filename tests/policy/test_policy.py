@@ -206,10 +206,13 @@ def test_broken_card_is_refused_in_one_sentence(saved: tuple[td3.TD3, Path], car
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"environment": {"id": "Pendulum-v1", "gravity": 3}}, "unexpected keyword argument"),
+        (
+            {"environment": {"id": "Pendulum-v1", "gravity": 3}},
+            "Unknown setting 'environment.gravity'",
+        ),
         ({"environment": None}, "does not fit its card"),
         ({"environment": {"id": "Pendulum-v1", "frame_stack": 0}}, "frame_stack must be between"),
-        ({"hidden_sizes": [8, 9]}, "actor.layer_2.weight is float32 of shape (1, 8, 8)"),
+        ({"hidden_sizes": [8, 9]}, "'actor.layer_2.bias' is (1, 1, 8), not (1, 1, 9)"),
     ],
 )
 def test_card_that_does_not_fit_is_refused(

@@ -75,6 +75,7 @@ class EnvironmentConfig:
         "DrQ-v2 uses 84.",
         unit="pixels",
         min=0,
+        max=4096,
     )
     grey: bool = setting(False, "Convert images to greyscale.")
     frame_stack: int = setting(

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from td3.config import Config
+from td3.config import from_dict
 from td3.config.checks import check
 from td3.errors import UserError, first_line, nearest
 from td3.files import CURVES
@@ -111,9 +111,11 @@ def read_policy(path: Path, variant: str | type[Any] | None = None) -> Policy:
     """Load one policy from its file."""
     card, tensors = read_policy_file(path)
     try:
-        policy = Policy(card, tensors, path.stem, variant=variant)
-        check(Config(environment=policy.environment))
-        return policy
+        check(from_dict({"environment": card["environment"]}))
+    except UserError as error:
+        raise UserError(f"The policy {path} does not fit its card: {error}") from error
+    try:
+        return Policy(card, tensors, path.stem, variant=variant)
     except UserError:
         raise
     except Exception as error:

@@ -18,6 +18,7 @@ from torch import Tensor
 from td3.algorithm.agent import TD3
 from td3.algorithm.state import AgentState
 from td3.config import from_dict
+from td3.config.checks import check
 from td3.config.variants import BUILT_IN, known, load_variant, variant_name
 from td3.errors import UserError
 from td3.layout import layout_size
@@ -87,7 +88,7 @@ def build_agent(
     """
     table = dict(card["variant"])
     kind = find_class(table["name"], given, policy)
-    settings = from_dict({"variant": table}).variant
+    settings = check(from_dict({"environment": card["environment"], "variant": table})).variant
     agent = kind(
         layout_size(card["observation"]),
         action_dim,
@@ -99,6 +100,9 @@ def build_agent(
         **{key: card[key] for key in ("channels", "features") if key in card},
     )
     known_tensors = agent.tensors()
+    needed = {name for name in known_tensors if name.startswith(("actor.", "encoder."))}
+    if missing := needed - tensors.keys():
+        raise ValueError(f"it has no {min(missing)}")
     for name, tensor in tensors.items():
         target, array = known_tensors[name], np.asarray(tensor)
         if tuple(target.shape) != array.shape:

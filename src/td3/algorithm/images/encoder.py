@@ -38,18 +38,10 @@ class Encoder(StackedParameters):
         device: torch.device | str = "cpu",
     ) -> None:
         stack, single = unstack_layout(layout)
-        parts = parts_of(single)
-        depths, shapes, outputs = [], list[tuple[Shape, Shape]](), 0
-        for part in parts:
-            if part.image is None:
-                outputs += stack * part.size
-                continue
-            depth, image_shapes = layer_shapes(part.image, stack, channels, features)
-            depths.append(depth)
-            shapes += image_shapes
-            outputs += features
+        depths, shapes, outputs = encoder_shapes(stack, single, channels, features)
         super().__init__((agents,), shapes, dtype, device)
-        self.stack, self.parts, self.depths, self.outputs = stack, parts, depths, outputs
+        self.stack, self.depths, self.outputs = stack, depths, outputs
+        self.parts = parts_of(single)
         self.channels, self.features = list(channels), features
         self.convolution_dtype = dtype
         """May be lower than the precision of weights, features and gradients."""
@@ -75,6 +67,22 @@ class Encoder(StackedParameters):
             x = torch.baddbmm(bias, x, weight)
             features.append(torch.tanh(F.layer_norm(x, x.shape[-1:])))
         return torch.cat(features, dim=-1)
+
+
+def encoder_shapes(
+    stack: int, single: Layout, channels: Sequence[int], features: int
+) -> tuple[list[int], list[tuple[Shape, Shape]], int]:
+    """Convolutions per image, the shapes of all layers, and how many numbers come out."""
+    depths, shapes, outputs = [], list[tuple[Shape, Shape]](), 0
+    for part in parts_of(single):
+        if part.image is None:
+            outputs += stack * part.size
+            continue
+        depth, image_shapes = layer_shapes(part.image, stack, channels, features)
+        depths.append(depth)
+        shapes += image_shapes
+        outputs += features
+    return depths, shapes, outputs
 
 
 def layer_shapes(

@@ -16,8 +16,8 @@ from td3.config.fields import setting
 
 @dataclass(frozen=True)
 class EnsembleSettings(VariantSettings):
-    critics: int = setting(10, "Number of critics.", min=1, common=True)
-    subset: int = setting(2, "Critics whose minimum is the target.", min=1, common=True)
+    critics: int = setting(10, "Number of critics.", min=1, max=1000, common=True)
+    subset: int = setting(2, "Critics whose minimum is the target.", min=1, max=1000, common=True)
 
 
 class EnsembleNoise(NamedTuple):
