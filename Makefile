@@ -2,6 +2,7 @@
 # make test      set up, lint, type check, test (about ten minutes)
 # make docs      set up, build the documentation site into site/
 # make learning  tests that train until something is learnt (minutes each)
+# make faults    the long form of the fault tests: kills, damage, hostile input, a soak (hours)
 # make clean     remove the virtual environment
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 TORCH ?=
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: train test docs learning lint clean
+.PHONY: train test docs learning faults lint clean
 
 train: $(VENV)/.train
 	$(BIN)/td3 train --recipe quick --show
@@ -28,6 +29,9 @@ docs: $(VENV)/.docs
 
 learning: $(VENV)/.test
 	$(BIN)/python -m pytest -m learning tests/learning
+
+faults: $(VENV)/.test
+	$(BIN)/python -m benchmarks.faults
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

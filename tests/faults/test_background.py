@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.run_tools import StopAt, different, flags, tiny, train_in_pieces
+from support.run_tools import ELSEWHERE, StopAt, different, flags, tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import RunStopped
@@ -241,15 +240,6 @@ def test_killed_evaluator_ends_the_run_and_resume_continues(tmp_path: Path) -> N
     assert different(tmp_path / "whole", tmp_path / "killed") == []
 
 
-ELSEWHERE = """
-import sys
-from td3.training import background_evaluation as evaluations
-from td3.cli import main
-evaluations.in_background = lambda device: True
-sys.exit(main())
-"""
-
-
 def begun(*words: str) -> "subprocess.Popen[bytes]":
     """A command with evaluations in the background, in a process group of its own."""
     return subprocess.Popen(
@@ -266,34 +256,6 @@ def wait_for_checkpoint(folder: Path, process: "subprocess.Popen[bytes]") -> Non
         assert time.monotonic() < limit
         assert process.poll() is None
         time.sleep(0.02)
-
-
-def test_background_run_after_random_kills_equals_run_in_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = tiny(
-        environment={"id": "HalfCheetah-v5"},
-        loop={"steps": 1500},
-        checkpoint={"every": 20},
-        seeds=3,
-    )
-    with monkeypatch.context() as patched:
-        patched.setattr(evaluations, "in_background", lambda device: True)
-        train_in_pieces(config, tmp_path / "whole", [])
-    killed = tmp_path / "killed"
-    rng = random.Random(5)
-    process = begun("train", *flags(config), "--run", str(killed))
-    wait_for_checkpoint(killed, process)
-    for _ in range(4):
-        time.sleep(rng.uniform(0.1, 3.5))
-        process.kill()
-        process.communicate()
-        process = begun("resume", str(killed))
-    _, problem = process.communicate()
-    assert process.returncode in (0, 2), problem.decode()
-    if process.returncode == 2:  # the last kill came after the last step
-        assert b"is finished" in problem
-    assert different(tmp_path / "whole", killed) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

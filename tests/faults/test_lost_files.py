@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.long import LONG
 from support.run_tools import different, tiny, train_in_pieces
 
 import td3
@@ -69,7 +69,6 @@ def test_every_file_of_a_run_is_tried(runs: Path) -> None:
 
 
 DAMAGES = [delete, truncate, flip]
-LONG = os.environ.get("TD3_FAULTS") == "long"
 CASES = [
     (name, damage)
     for position, name in enumerate(FILES)

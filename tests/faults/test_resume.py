@@ -1,16 +1,23 @@
 """A run that is stopped at any moment and resumed has the same numbers."""
 
 import dataclasses
-import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.run_tools import begin, command, different, flags, resume, tiny, train_in_pieces
+from support.run_tools import (
+    begin,
+    command,
+    different,
+    flags,
+    resume,
+    tiny,
+    train_in_pieces,
+    wait_for_event,
+)
 from support.simulated_device import simulate_device
 
 from td3.execution.gpu.learner import GpuLearner
@@ -153,36 +160,6 @@ def test_resume_with_more_steps_equals_longer_run(tmp_path: Path) -> None:
     assert different(tmp_path / "long", tmp_path / "short") == []
 
 
-@pytest.mark.parametrize(
-    ("task", "agents", "steps", "kills"),
-    [("Pendulum-v1", 1, 6000, 20), ("HalfCheetah-v5", 4, 1500, 4)],
-)
-def test_resume_after_random_kills_equals_run_in_one(
-    task: str, agents: int, steps: int, kills: int, tmp_path: Path
-) -> None:
-    """Checkpoints every 20 steps: many kills happen while one is written."""
-    config = tiny(
-        environment={"id": task}, loop={"steps": steps}, checkpoint={"every": 20}, seeds=agents
-    )
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    train_in_pieces(config, whole, [])
-    rng = random.Random(agents)
-    process = begin(config, killed)
-    wait_for(killed / "checkpoints", process)
-    for _ in range(kills):
-        time.sleep(rng.uniform(0.0, 0.4))
-        process.kill()
-        process.communicate()
-        process = resume(killed)
-        if rng.random() < 0.7:  # sometimes kill while it is still resuming
-            wait_for_event(killed, "resume", process)
-    _, problem = process.communicate()
-    assert process.returncode in (0, 2), problem.decode()
-    if process.returncode == 2:  # the last kill came after the last step
-        assert b"is finished" in problem
-    assert different(whole, killed) == []
-
-
 def test_ctrl_c_saves_and_exits_130(tmp_path: Path) -> None:
     config = tiny(loop={"steps": 50_000}, checkpoint={"every": 100_000})
     process = begin(config, tmp_path / "run")
@@ -236,26 +213,6 @@ def test_read_only_folder_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("td3: Cannot write to")
     assert done.stderr.count("\n") == 1
-
-
-def wait_for(path: Path, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
-    """Until the path exists or the process ended."""
-    deadline = time.monotonic() + seconds
-    while not path.exists() and process.poll() is None:
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.02)
-
-
-def wait_for_event(folder: Path, event: str, process: subprocess.Popen[bytes]) -> None:
-    """Until this process has noted the event (those of earlier processes do not count)."""
-    events = folder / "events.jsonl"
-    before = events.read_text().count(f'"{event}"') if events.exists() else 0
-    deadline = time.monotonic() + 60
-    while process.poll() is None:
-        if events.exists() and events.read_text().count(f'"{event}"') > before:
-            return
-        assert time.monotonic() < deadline, f"no event {event}"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(

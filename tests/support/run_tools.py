@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,16 @@ TINY: dict[str, Any] = {
     "checkpoint": {"every": 100},
     "device": "cpu",
 }
+
+
+ELSEWHERE = """
+import sys
+from td3.training import background_evaluation as evaluations
+from td3.cli import main
+evaluations.in_background = lambda device: True
+sys.exit(main())
+"""
+"""`td3` with evaluations in the background, as on a GPU."""
 
 
 def tiny(**tables: Any) -> Config:
@@ -129,3 +140,23 @@ def different(one: Path, other: Path) -> list[str]:
     """What differs between two finished runs; empty when they are identical."""
     a, b = fingerprint(one), fingerprint(other)
     return sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key))
+
+
+def wait_for(path: Path, process: "subprocess.Popen[bytes]", seconds: float = 60) -> None:
+    """Until the path exists or the process ended."""
+    deadline = time.monotonic() + seconds
+    while not path.exists() and process.poll() is None:
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.02)
+
+
+def wait_for_event(folder: Path, event: str, process: "subprocess.Popen[bytes]") -> None:
+    """Until this process has noted the event (those of earlier processes do not count)."""
+    events = folder / "events.jsonl"
+    before = events.read_text().count(f'"{event}"') if events.exists() else 0
+    deadline = time.monotonic() + 60
+    while process.poll() is None:
+        if events.exists() and events.read_text().count(f'"{event}"') > before:
+            return
+        assert time.monotonic() < deadline, f"no event {event}"
+        time.sleep(0.02)

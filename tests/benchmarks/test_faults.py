@@ -1,0 +1,49 @@
+"""The runner of the fault tests: its rows select tests, and it counts their cases."""
+
+import json
+import shlex
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks import faults
+
+REPORT = """
+<testsuites><testsuite>
+<testcase name="a"><properties><property name="cases" value="40"/></properties></testcase>
+<testcase name="b"><failure message="no">…</failure></testcase>
+<testcase name="c"><skipped/></testcase>
+<testcase name="d"><properties><property name="note" value="60 min"/></properties></testcase>
+</testsuite></testsuites>
+"""
+
+
+def test_cases_are_tests_or_what_a_test_records() -> None:
+    found = faults.count_cases(ElementTree.fromstring(REPORT))
+    assert found == {"cases": 42, "failures": 1, "note": "60 min"}
+
+
+@pytest.mark.parametrize("number", faults.ROWS)
+def test_row_names_tests_that_exist(number: int) -> None:
+    words = shlex.split(faults.ROWS[number].tests)
+    paths = words[: words.index("-k")] if "-k" in words else words
+    assert paths
+    assert all((faults.ROOT / path).exists() for path in paths)
+
+
+def test_store_keeps_other_rows_and_writes_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "STORED", tmp_path / "faults.json")
+    monkeypatch.setattr(faults, "PAGE", tmp_path / "trust.md")
+    faults.PAGE.write_text("before\n<!-- results -->old<!-- /results -->\nafter\n")
+    own = {"promise": "p", "cases": 1200, "failures": 0, "note": "", "seconds": 70.0}
+    faults.store({"8": own})
+    faults.store({"1": own})
+    assert list(json.loads(faults.STORED.read_text())["rows"]) == ["1", "8"]
+    page = faults.PAGE.read_text()
+    assert page.startswith("before\n")
+    assert page.endswith("\nafter\n")
+    assert "| 1 | p | 1,200 | 0 | 1 min 10 s |\n| 8 |" in page
+    assert "| | all | 2,400 | 0 | 2 min 20 s |" in page
