@@ -31,6 +31,12 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
     return f" Did you mean {known[matches[0]]!r}?" if matches else ""
 
 
+def cannot_write(error: OSError) -> str:
+    """`Cannot write FILE: the reason`."""
+    where = f" {error.filename}" if error.filename else ""
+    return f"Cannot write{where}: {error.strerror or error}"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error message, without its final point."""
     lines = str(error).strip().splitlines()

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,17 +32,44 @@ def digest(data: bytes | memoryview) -> str:
 
 
 def write_durably(path: Path, chunks: Iterable[bytes | memoryview]) -> tuple[int, str]:
-    """Write and flush a file, replacing an older one; returns its size and checksum."""
-    checksum, size = hashlib.sha256(), 0
+    """Write and flush a file, replacing an older one; returns its size and checksum.
+
+    If that fails, nothing is left of it, and the OSError has its name and size.
+    """
+    checksum, size, rest = hashlib.sha256(), 0, iter(chunks)
     check_file(path)
     remove(path)
-    with path.open("xb") as file:
-        for chunk in chunks:
+    descriptor = -1
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        for chunk in rest:
             checksum.update(chunk)
-            size += file.write(chunk)
-        file.flush()
-        os.fsync(file.fileno())
+            size += len(chunk)
+            write_all(descriptor, chunk)
+        os.fsync(descriptor)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            remove(path)
+        raise name_size(error, path, size + sum(map(len, rest))) from error
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
     return size, checksum.hexdigest()
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write everything: one call may write only a part."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def name_size(error: OSError, path: Path, size: int) -> OSError:
+    """The error of a file that could not be written, with its path and the bytes that it needs."""
+    what = f"{error.strerror}; it needs {size:,} bytes"
+    with contextlib.suppress(OSError):
+        what += f", {shutil.disk_usage(path.parent).free:,} are free"
+    return OSError(error.errno, what, str(path))
 
 
 def flush_folder(folder: Path) -> None:
@@ -258,7 +286,10 @@ class JsonLines:
     """Appends records to a file, one JSON object per line."""
 
     def __init__(self, path: Path) -> None:
-        self.file = open(path, "a+b", opener=open_regular)  # noqa: SIM115
+        self.path = path
+        self.file = open(path, "a+b", buffering=0, opener=open_regular)  # noqa: SIM115
+        self.pending = b""
+        """What could not be written yet, for example because the disk was full."""
         self.checksum = hashlib.sha256()
         """Of all bytes, if `write` wrote them or `truncate` read them."""
         size = self.file.seek(0, os.SEEK_END)
@@ -275,13 +306,22 @@ class JsonLines:
     def write(self, record: Mapping[str, Any]) -> None:
         line = (b"\n" if self.torn else b"") + json.dumps(record).encode() + b"\n"
         self.torn = False
-        self.file.write(line)
-        self.file.flush()
+        self.pending += line
         self.checksum.update(line)
+        with contextlib.suppress(OSError):  # `length` tries again
+            self.write_pending()
+
+    def write_pending(self) -> None:
+        while self.pending:
+            self.pending = self.pending[os.write(self.file.fileno(), self.pending) :]
 
     def length(self) -> int:
-        """Flush the file to disk; returns its size in bytes."""
-        os.fsync(self.file.fileno())
+        """Flush the file to disk; returns its size in bytes. Raises OSError if that fails."""
+        try:
+            self.write_pending()
+            os.fsync(self.file.fileno())
+        except OSError as error:
+            raise name_size(error, self.path, len(self.pending)) from error
         return self.file.tell()
 
     def begins_with(self, length: int, checksum: str | None) -> bool:

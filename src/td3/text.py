@@ -17,6 +17,14 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
 
 
+def data_size(amount: float) -> str:
+    """`1.2 GB`, `34 MB`, `5.6 MB`, `789,000 bytes`."""
+    if amount >= 1e9:
+        return f"{amount / 1e9:.1f} GB"
+    digits = 0 if amount >= 1e7 else 1
+    return f"{amount / 1e6:.{digits}f} MB" if amount >= 1e6 else f"{amount:,.0f} bytes"
+
+
 def duration(seconds: float) -> str:
     """The two largest units: `3 h 5 min`, `2 min 7 s`, `12 s`."""
     minutes, rest = divmod(round(seconds), 60)

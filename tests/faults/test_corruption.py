@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from support.run_tools import different, tiny, train_in_pieces
 
-from td3 import files
 from td3.algorithm.replay import ReplayBuffer
 from td3.errors import UserError
 from td3.files import digest
 from td3.launch.session import open_training
-from td3.run import checkpoint, segments
-from td3.run.checkpoint import newest_checkpoint, save_checkpoint
+from td3.run import checkpoint
+from td3.run.checkpoint import newest_checkpoint
 from td3.run.manifest import Invalid, seal, unseal
 
 DAMAGES = 1000
@@ -164,61 +163,3 @@ def train_further(folder: Path) -> list[str]:
 def test_manifest_that_is_no_table_is_rejected(content: bytes) -> None:
     with pytest.raises(Invalid):
         unseal(content + b"\n" + digest(content).encode() + b"\n")
-
-
-@pytest.mark.parametrize("foreign", [(), ("000000201",), ("000000201", ".writing-000000201")])
-def test_crash_at_any_write_leaves_old_or_new_checkpoint(
-    run: Path, foreign: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Crash before the 1st, 2nd, 3rd … write, rename, flush or removal of a save.
-
-    Also if folders of these names contain a file of the user.
-    """
-
-    class Crash(BaseException):
-        pass
-
-    countdown = 0
-
-    def dying(operation: str) -> None:
-        original = getattr(files, operation)
-
-        def step(*arguments: object) -> object:
-            nonlocal countdown
-            countdown -= 1
-            if countdown < 0:
-                raise Crash
-            return original(*arguments)
-
-        for module in (files, checkpoint, segments):
-            if hasattr(module, operation):
-                monkeypatch.setattr(module, operation, step)
-
-    for operation in ("write_durably", "flush_folder", "rename", "remove", "remove_empty"):
-        dying(operation)
-    crashes, saved = 0, False
-    while not saved:
-        folder = tmp_path / str(crashes)
-        shutil.copytree(run, folder)
-        for name in foreign:
-            (folder / "checkpoints" / name).mkdir()
-            (folder / "checkpoints" / name / "notes.txt").write_text("mine")
-        replay = ReplayBuffer(400, seed=0)
-        countdown = 10_000
-        old = newest_checkpoint(folder, replay)
-        assert old is not None
-        replay.add(([0, 0, 0], [0, 0, 0], [0], 0, False))
-        countdown = crashes
-        try:
-            save_checkpoint(folder, 201, old.tensors, old.facts, replay, old.segments)
-            saved = True
-        except Crash:
-            crashes += 1
-        countdown = 10_000
-        found = newest_checkpoint(folder, ReplayBuffer(400, seed=0))
-        assert found is not None
-        assert found.step in ((201,) if saved else (200, 201))
-        if not foreign:  # else the folder may hold half of the new one
-            assert found.rejected == []
-        assert len(list(folder.glob("checkpoints/*/notes.txt"))) == len(foreign)
-    assert crashes >= 8

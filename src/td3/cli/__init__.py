@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from td3.errors import RunStopped, UserError, nearest
+from td3.errors import RunStopped, UserError, cannot_write, nearest
 from td3.files import occupy_standard_streams
 
 COMMANDS = {
@@ -77,7 +77,7 @@ def exit_code_of(action: Callable[[], int]) -> int:
         return fail("Interrupted.", 130)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            return fail("The disk is full.", 1)
+            return fail(f"{cannot_write(error)}.", 1)
         if not isinstance(error, BrokenPipeError):
             raise
         sys.stderr.close()  # the reader of our output has exited, e.g. `td3 … | head`

@@ -32,6 +32,7 @@ def check(config: Config) -> Config:
     check_environment(config.environment)
     check_loop(config)
     check_stop(config.stop)
+    check_durations(config)
     return config
 
 
@@ -98,7 +99,12 @@ def check_loop(config: Config) -> None:
 def check_stop(stop: StopConfig) -> None:
     if stop.at_return is not None and not math.isfinite(stop.at_return):
         raise UserError(f"stop.at_return must be a finite number, got {stop.at_return}.")
-    if stop.after and parse_duration(stop.after) is None:
-        raise UserError(
-            f"stop.after must be a duration such as 90s, 30m, 2h or 1h30m, got {stop.after!r}."
-        )
+
+
+def check_durations(config: Config) -> None:
+    for table, name in (("stop", "after"), ("checkpoint", "after"), ("checkpoint", "retry_for")):
+        value = getattr(getattr(config, table), name)
+        if value and parse_duration(value) is None:
+            raise UserError(
+                f"{table}.{name} must be a duration such as 90s, 30m, 2h or 1h30m, got {value!r}."
+            )

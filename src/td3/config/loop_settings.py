@@ -103,7 +103,7 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """How often a run is saved."""
+    """When a run is saved."""
 
     every: int = setting(
         10_000,
@@ -112,6 +112,16 @@ class CheckpointConfig:
         "end after a checkpoint.",
         min=1,
         common=True,
+    )
+    after: str = setting(
+        "",
+        "Also save this long after the last checkpoint, e.g. 90s, 10m or 2h.",
+        "For slow simulators. Does not affect results.",
+    )
+    retry_for: str = setting(
+        "1h",
+        "Train on for this long if saving fails, e.g. on a full disk.",
+        "Every later checkpoint is another attempt. Empty: stop at once.",
     )
 
 

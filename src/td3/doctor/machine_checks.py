@@ -25,10 +25,9 @@ from td3.run.memory import (
     check_memory,
     disk_bytes,
     example_task,
-    gigabytes,
     replay_bytes,
 )
-from td3.text import count
+from td3.text import count, data_size
 
 DEVELOPMENT = {"test", "dev", "docs", "peers"}  # extras that users do not need
 HALF_CHEETAH = example_task(17, 6)  # sizes to assume without a task
@@ -72,17 +71,16 @@ def check_storage(folder: Path, task: Task) -> list[Check]:
     try:
         place = check_memory(config, task)
         buffer = f"a replay buffer of {config.loop.replay_size:,} transitions takes"
-        message = (
-            f"{buffer} {size(replay_bytes(config, task))} per seed{', on disk' * (place == 'disk')}"
-        )
-        memory = Check("memory", "ok", f"{size(free)} free; {message}" if free else message)
+        size = data_size(replay_bytes(config, task))
+        message = f"{buffer} {size} per seed{', on disk' * (place == 'disk')}"
+        memory = Check("memory", "ok", f"{data_size(free)} free; {message}" if free else message)
     except UserError as error:
         memory = check_from_error("memory", error)
     if not os.access(folder, os.W_OK):
         advice = "Change to a folder of your own, or choose one with --run."
         return [memory, Check("disk", "error", f"{folder.resolve()} is not writable", advice)]
     needed, room = disk_bytes(config, task, place), shutil.disk_usage(folder).free
-    message = f"{size(room)} free; a run takes up to {size(needed)} per seed"
+    message = f"{data_size(room)} free; a run takes up to {data_size(needed)} per seed"
     if room >= needed:
         return [memory, Check("disk", "ok", message)]
     advice = "Free some space, choose another disk with --run, or lower --loop.replay-size."
@@ -93,7 +91,7 @@ def check_gpu() -> Check:
     if torch.cuda.is_available():
         devices = range(torch.cuda.device_count())
         cards = [torch.cuda.get_device_properties(device) for device in devices]
-        names = ", ".join(f"{card.name} with {size(card.total_memory)}" for card in cards)
+        names = ", ".join(f"{card.name} with {data_size(card.total_memory)}" for card in cards)
         try:
             torch.ones(8, 8, device="cuda").matmul(torch.ones(8, 8, device="cuda")).cpu()
         except RuntimeError as error:
@@ -169,10 +167,6 @@ def is_installed(name: str) -> bool:
     except importlib.metadata.PackageNotFoundError:
         return False
     return True
-
-
-def size(amount: int) -> str:
-    return gigabytes(amount) if amount >= 1e9 else f"{amount / 1e6:.0f} MB"
 
 
 def machine_facts() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from shlex import quote
 
-from td3.errors import Diverged, RunLost, RunStopped
+from td3.errors import Diverged, RunLost, cannot_write
 from td3.training.loop import Training
 from td3.training.stop_conditions import STAYS_MET
 
@@ -12,7 +12,7 @@ def describe_stop(training: Training, error: Exception) -> str:
     if isinstance(error, RunLost):
         return str(error)
     saved = f"Saved up to step {training.saved_at:,}."
-    what = str(error) if isinstance(error, RunStopped) else f"Cannot write: {error}"
+    what = cannot_write(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, Diverged):  # resuming would diverge again
         return f"{what}. {saved}"
     return f"{what}. {saved} Continue with: {resume_command(training)}"

@@ -46,11 +46,16 @@ def read_bounds(card: Mapping[str, Any]) -> ActionBounds:
 
 def save_policy(tensors: Mapping[str, ArrayLike], card: Mapping[str, Any], path: Path) -> None:
     """Write one policy and its card to a file. Arrays and tensors on the CPU are alike."""
-    arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, policy_bytes(tensors, card))
+
+
+def policy_bytes(tensors: Mapping[str, ArrayLike], card: Mapping[str, Any]) -> bytes:
+    """The content of a policy file."""
+    arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     card = {**card, "format": FORMAT, "sha256": checksum(arrays)}
     text = json.dumps(card | {"card_sha256": card_checksum(card)})
-    replace_file(path, save(arrays, metadata={"card": text}))
+    return save(arrays, metadata={"card": text})
 
 
 def read_policy_file(path: Path) -> tuple[dict[str, Any], Arrays]:

@@ -105,7 +105,9 @@ def prune(run: Path) -> None:
     for folder in folders[:KEPT]:
         try:
             used |= {segment["file"] for segment in read_manifest(folder)["segments"]}
-        except Invalid:
+        except Invalid as error:
+            if isinstance(error.__cause__, OSError):
+                return  # it may be readable later, so keep its segments until then
             set_checkpoint_aside(run, folder)
     with suppress(FileNotFoundError), opened_folder(run / "replay") as replay:
         for name in os.listdir(replay):

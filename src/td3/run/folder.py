@@ -22,6 +22,7 @@ from td3.files import (
     JsonLines,
     check_file,
     check_folder,
+    make_folder,
     make_folders,
     read_regular,
     refuse_link,
@@ -42,6 +43,8 @@ class RunFolder:
         self.folder = folder
         self.events = JsonLines(folder / "events.jsonl")
         self.config = ""
+        self.unwritten: dict[Path, bytes] = {}
+        """Files that could not be written yet, for example because the disk was full."""
 
     @property
     def metrics(self) -> Path:
@@ -50,6 +53,19 @@ class RunFolder:
     def event(self, event: str, **facts: Any) -> None:
         """Append an event with the current time to events.jsonl."""
         self.events.write({"time": round(time.time(), 3), "event": event, **facts})
+
+    def write_later(self, path: Path, data: bytes) -> None:
+        """Write a file now, or in the next `write_rest` if that fails."""
+        self.unwritten[path] = data
+        with contextlib.suppress(OSError):
+            self.write_rest()
+
+    def write_rest(self) -> None:
+        """Write what could not be written before."""
+        for path, data in list(self.unwritten.items()):
+            make_folder(path.parent)
+            replace_file(path, data)
+            del self.unwritten[path]
 
     def config_text(self) -> str:
         """The content of config.toml, of which every checkpoint keeps a copy."""

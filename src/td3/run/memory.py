@@ -18,6 +18,7 @@ from td3.environments.bounds import ActionBounds
 from td3.environments.task import Task
 from td3.errors import UserError
 from td3.layout import Layout, channels_first, has_images, layout_size, parts_of, unstack_layout
+from td3.text import data_size
 
 IMAGES_FILE = "replay.images"  # images of a replay buffer that does not fit into memory
 SHARE = 0.9  # of the free memory; the rest is for simulators and networks
@@ -103,7 +104,7 @@ def check_memory(config: Config, task: Task) -> str:
     networks = network_bytes(config, task)
     if room is not None and networks > room:
         raise UserError(
-            f"Networks and batches need about {gigabytes(networks)} but only {gigabytes(room)} of "
+            f"Networks and batches need about {data_size(networks)} but only {data_size(room)} of "
             f"{'GPU ' if on_gpu else ''}memory are free; use smaller agent.hidden_sizes, "
             "agent.batch_size, images or networks for them, or fewer agents."
         )
@@ -118,8 +119,8 @@ def check_memory(config: Config, task: Task) -> str:
     fitting = int(SHARE * free / needed * config.loop.replay_size)
     smaller = f"--loop.replay-size {fitting} or " if fitting else ""
     raise UserError(
-        f"The replay buffer needs {gigabytes(needed)} ({config.agents} × "
-        f"{config.loop.replay_size:,} transitions) but only {gigabytes(free)} of memory "
+        f"The replay buffer needs {data_size(needed)} ({config.agents} × "
+        f"{config.loop.replay_size:,} transitions) but only {data_size(free)} of memory "
         f"are free; use {smaller}fewer agents."
     )
 
@@ -147,8 +148,8 @@ def check_disk(config: Config, task: Task, place: str, folder: Path) -> None:
             what = "The replay buffer and its copy in checkpoints need"
         fewer = ", use a smaller --loop.replay-size or fewer agents" if not existing else ""
         raise UserError(
-            f"{what} {gigabytes(needed)}, but the disk of {folder} has room for "
-            f"{gigabytes(free)}; make room{fewer}, or use another disk."
+            f"{what} {data_size(needed)}, but the disk of {folder} has room for "
+            f"{data_size(free)}; make room{fewer}, or use another disk."
         )
 
 
@@ -161,16 +162,12 @@ def device_bytes(device: str) -> int:
 
 def describe_replay(config: Config, task: Task, place: str) -> str:
     """Size and place of the replay buffers, in words."""
-    size = gigabytes(replay_bytes(config, task))
+    size = data_size(replay_bytes(config, task))
     buffers = f"{config.agents} × {config.loop.replay_size:,} transitions, {size}"
     if place == "disk":
-        free = gigabytes(available_bytes() or 0)
+        free = data_size(available_bytes() or 0)
         return f"{buffers}, on disk, which is slower: {free} of memory are free"
     if config.device.startswith("cuda") and place == "cpu":
-        free = gigabytes(device_bytes(config.device))
+        free = data_size(device_bytes(config.device))
         return f"{buffers}, in host memory, which is slower: the GPU has {free} free"
     return f"{buffers} of {'GPU' if place.startswith('cuda') else 'main'} memory"
-
-
-def gigabytes(count: int) -> str:
-    return f"{count / 1e9:.1f} GB"

@@ -23,7 +23,7 @@ class Training(TrainingState):
         if self.step == 0 and not callbacks.over:
             self.evaluate()
         elif self.finish_evaluation() and self.finished:
-            self.save()  # the checkpoint has an evaluation in progress
+            self.save(last=True)  # the checkpoint has an evaluation in progress
         for_episode, for_step = callbacks.hooks["on_episode"], callbacks.hooks["on_step"]
         self.environments.keep_info = bool(for_episode)
         while not (self.finished or stop.requested or callbacks.over):
@@ -37,10 +37,10 @@ class Training(TrainingState):
                 log_training(self)
             if self.is_evaluation_due:
                 self.evaluate()
-            if self.due(self.config.checkpoint.every):
+            if self.due(self.config.checkpoint.every) or self.save_times.due:
                 self.save()
         if self.saved_at != self.step:
-            self.save()
+            self.save(last=True)
         # After a callback stopped the run, show the evaluation that still runs. Resume removes its
         # record and evaluates again, so that the record is written at its usual place.
         self.record_evaluations()
@@ -130,10 +130,19 @@ class Training(TrainingState):
         if records := record_evaluations(self):
             self.callbacks.call("on_evaluation", records)
 
-    def save(self) -> None:
-        """Write a checkpoint."""
+    def save(self, last: bool = False) -> None:
+        """Write a checkpoint. If it is not the `last` one, training continues after an error."""
         self.check_lock()
-        save_training(self)
+        try:
+            save_training(self)
+        except OSError as error:
+            remark = self.save_times.failed(error)
+            if last or not remark:
+                raise
+            self.recorder.warn(self.step, remark)
+            return
+        if remark := self.save_times.saved():
+            self.recorder.warn(self.step, remark)
         self.callbacks.call("on_checkpoint")
 
     def restore(self) -> list[str]:

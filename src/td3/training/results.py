@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from td3.files import make_folder
-from td3.policy.file import save_policy
+from td3.policy.file import policy_bytes
 from td3.policy.from_agent import policy_card
 from td3.run.versions import versions
 from td3.training.divergence import freeze
@@ -71,6 +70,6 @@ def write_policies(state: TrainingState, result: Result, record: Record) -> None
     facts["versions"] = versions()
     environment = state.population.members[agent].environment
     card = policy_card(state.agent, state.environments.task, environment, facts)
-    make_folder(state.recorder.run.folder / "policy")
+    run = state.recorder.run
     for last in (False, True) if record["best"] else (True,):
-        save_policy(result.policy, card, state.recorder.run.policy_file(agent, last))
+        run.write_later(run.policy_file(agent, last), policy_bytes(result.policy, card))

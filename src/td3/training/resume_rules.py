@@ -19,7 +19,15 @@ FIXED = (
     "seeds",
     "variant.name",
 )
-WITHOUT_EFFECT = ("loop.steps", "track", "verify", "callback", "stop")
+WITHOUT_EFFECT = (
+    "loop.steps",
+    "checkpoint.after",
+    "checkpoint.retry_for",
+    "track",
+    "verify",
+    "callback",
+    "stop",
+)
 """A run with other values in these settings or tables has the same numbers up to the same step."""
 SCHEDULES = ("agent.learning_rate_schedule", "loop.exploration_schedule")
 

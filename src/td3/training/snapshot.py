@@ -25,6 +25,7 @@ PARTS = ("agent", "interval", "collector", "evaluation", "replay", "random")
 def save_training(state: TrainingState) -> None:
     """Write a checkpoint; never one with a number that is not finite."""
     freeze_diverged(state)
+    state.recorder.run.write_rest()
     facts = {
         "step": state.step,
         "best": [float(b) if np.isfinite(b) else None for b in state.best],

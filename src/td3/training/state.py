@@ -19,6 +19,7 @@ from td3.training.loop_evaluation import LoopEvaluation
 from td3.training.metrics import Interval
 from td3.training.population import Population
 from td3.training.recorder import Recorder
+from td3.training.saving import SaveTimes
 from td3.training.schedules import Schedules
 
 
@@ -58,8 +59,10 @@ class TrainingState:
     best: list[float] = field(init=False)
     """Highest mean return of an evaluation of each agent."""
     schedules: Schedules = field(init=False)
+    save_times: SaveTimes = field(init=False)
 
     def __post_init__(self) -> None:
+        self.save_times = SaveTimes(self.config.checkpoint)
         self.schedules = Schedules(self.config, self.agent, self.collector)
         self.best = [-np.inf] * self.agent.agents
 
