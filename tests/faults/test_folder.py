@@ -18,7 +18,7 @@ from td3.api.train import train
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.launch.resume import resume
 from td3.launch.start import start
-from td3.run import checkpoint, manifest
+from td3.run import manifest
 
 
 class Unpredictable(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
@@ -118,28 +118,6 @@ def test_damaged_checkpoint_does_not_replace_a_good_one(run: Path) -> None:
     for name in left:
         manifest.read_manifest(run / "checkpoints" / name)
         assert (run / "checkpoints" / name / "state.safetensors").stat().st_size > 1000
-
-
-def test_failed_write_keeps_older_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = checkpoint.write_durably
-
-    def full_disk(path: Path, chunks: Any) -> Any:
-        if "000000200" in str(path):
-            raise OSError(28, "No space left on device", str(path))
-        return original(path, chunks)
-
-    monkeypatch.setattr(checkpoint, "write_durably", full_disk)
-    with pytest.raises(
-        RunStopped,
-        match=r"No space left on device.*Saved up to step 100\. Continue with: td3 resume .*run$",
-    ):
-        start(tiny(), tmp_path / "run")
-    monkeypatch.undo()
-    train_in_pieces(tiny(), tmp_path / "whole", [])
-    assert resume(tmp_path / "run") == 0
-    assert different(tmp_path / "whole", tmp_path / "run") == []
 
 
 def test_environment_that_ends_at_another_step_is_reported(tmp_path: Path) -> None:
