@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from td3.api.resume import resume
     from td3.api.run import Run, load_run
     from td3.api.train import train
+    from td3.api.tune import tune
     from td3.config.agent_settings import VariantSettings
     from td3.config.fields import setting
     from td3.errors import RunStopped, UserError
@@ -29,6 +30,7 @@ _PUBLIC = {
     "Critic": "td3.algorithm.networks",
     "train": "td3.api.train",
     "resume": "td3.api.resume",
+    "tune": "td3.api.tune",
     "Callback": "td3.training.callbacks",
     "STOP": "td3.training.callbacks",
     "Exploration": "td3.training.exploration.base",
@@ -66,6 +68,7 @@ __all__ = [
     "resume",
     "setting",
     "train",
+    "tune",
 ]
 __version__ = "0.1.0"
 

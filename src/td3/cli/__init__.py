@@ -20,6 +20,7 @@ from td3.files import occupy_standard_streams
 COMMANDS = {
     "train": "train agents on an environment",
     "resume": "continue a run that was stopped or killed",
+    "tune": "search for the best settings, many trials at once",
     "evaluate": "run a trained policy without exploration noise",
     "video": "record a trained policy (mp4 and GIF)",
     "export": "write a trained policy as C, JavaScript or plain NumPy",

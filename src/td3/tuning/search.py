@@ -35,6 +35,7 @@ class Search:
             pruner = Halving(plan.rungs) if plan.pruner == "halving" else optuna.pruners.NopPruner()
         study = open_study(plan, folder)
         shared = bool(plan.storage)
+        self.check_lock = lambda: None
         self.trials = Trials(study, self.space, plan.owner, plan.config.seed, pruner, shared)
 
     def run(self, stop: StopRequest, on_training: OnTraining = lambda training: None) -> bool:
@@ -85,6 +86,7 @@ class Search:
             )
             assert isinstance(training, TrialTraining)
             stack.enter_context(closing(training))
+            training.check_lock = self.check_lock
             if not is_new:
                 training.restore()
             stored = {own.name: own.encode(shape[own.key]) for own in self.space.shapes}
@@ -134,8 +136,10 @@ def open_study(plan: Plan, folder: Path) -> optuna.Study:
 def open_search(plan: Plan, folder: Path, pruner: Any = None) -> Iterator[Search]:
     """Lock the folder of a search and open its study."""
     make_folder(folder)
-    with lock_run(folder):
-        yield Search(plan, folder, pruner)
+    with lock_run(folder) as lock:
+        search = Search(plan, folder, pruner)
+        search.check_lock = lock.check
+        yield search
 
 
 def remove_state(folder: Path) -> None:

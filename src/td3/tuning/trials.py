@@ -178,13 +178,10 @@ def quiet() -> Iterator[None]:
 
 
 class Halving(optuna.pruners.BasePruner):
-    """Successive halving: at each of these ages, the best third of all trials so far continues.
+    """Successive halving: at each of these ages, the better half of all trials so far continues.
 
     A pure function of the storage, so that a decision can be repeated.
     """
-
-    KEPT = 3
-    """One of so many trials continues."""
 
     def __init__(self, ages: Sequence[int]) -> None:
         self.ages = ages
@@ -201,7 +198,7 @@ class Halving(optuna.pruners.BasePruner):
             ),
             reverse=True,
         )
-        return trial.intermediate_values[age] < values[(len(values) - 1) // self.KEPT]
+        return trial.intermediate_values[age] < values[(len(values) - 1) // 2]
 
 
 def open_storage(storage: str, folder: Path) -> optuna.storages.BaseStorage:

@@ -1,0 +1,177 @@
+"""What `td3 tune` shows while it runs: a table in a terminal, lines in a pipe."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from td3.signals import STOPPING
+from td3.text import count, duration, number
+from td3.tuning.plan import Plan
+from td3.tuning.results import TrialResult, describe, rank, read_results, tally
+from td3.tuning.rows import TrialTraining
+from td3.tuning.trials import Trials
+
+BEST, RUNNING = 5, 8  # lines
+SECONDS_BETWEEN_DRAWS = 0.25
+FINISHED = ("complete", "pruned", "diverged", "failed")
+
+
+class TuneDisplay:
+    """The best trials, those that train, and the time left."""
+
+    def __init__(self, plan: Plan, quiet: bool = False) -> None:
+        self.plan, self.quiet = plan, quiet
+        self.console = Console(stderr=True, highlight=False)
+        self.redraws = self.console.is_terminal and not self.console.is_jupyter and not quiet
+        self.results: list[TrialResult] = []
+        self.ended: set[int] = set()
+        self.training: TrialTraining | None = None
+        self.stops, self.doing = False, "loading PyTorch"
+        self.began, self.worked, self.at = time.monotonic(), 0, 0
+        self.next_draw = 0.0
+        seeds, config = count(plan.config.seeds, "seed"), plan.config
+        trials = count(plan.trials, "trial")
+        self.title = f"{config.environment.id} · {trials} × {seeds} × {plan.steps:,} steps"
+        self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.render)
+        if self.redraws:
+            self.live.start()
+        else:
+            self.print(self.title)
+
+    def print(self, line: str) -> None:
+        if not self.quiet:
+            self.console.print(line, soft_wrap=True, markup=False)
+
+    def stopping(self) -> bool:
+        """Note that the search will stop; True if the display shows it."""
+        self.stops = True
+        return self.redraws
+
+    def know(self, trials: Trials) -> None:
+        """Take the trials of a search that continues."""
+        self.results = read_results(trials)
+        self.ended = {own.number for own in self.results if own.state in FINISHED}
+        if self.results:
+            self.print(f"Continuing: {tally(self.results)}.")
+
+    def watch(self, training: TrialTraining) -> None:
+        """Follow a population."""
+        self.training, self.at, self.doing = training, training.step, ""
+        training.on_step, training.on_boundary = self.step, self.boundary
+        self.results = read_results(training.trials)
+
+    def step(self, step: int) -> None:
+        """Called after every step of the population."""
+        assert self.training
+        self.worked += (step - self.at) * len(self.training.running())
+        self.at = step
+
+    def boundary(self) -> None:
+        """Called after an evaluation: trials may have ended."""
+        assert self.training
+        before = rank(self.results)[:1]
+        self.results = read_results(self.training.trials)
+        best = rank(self.results)[:1]
+        for own in self.results:
+            if own.state not in FINISHED or own.number in self.ended:
+                continue
+            self.ended.add(own.number)
+            if not self.redraws:
+                self.print(self.line(own, best != before and best == [own]))
+
+    def line(self, own: TrialResult, is_best: bool) -> str:
+        """One trial that ended, in a pipe."""
+        found = own.value if own.value is not None else next(reversed(own.means.values()), None)
+        value = "" if found is None else f" {number(found)}"
+        best = " (best so far)" if is_best else ""
+        done = f"{len(self.ended):>5,}/{self.plan.trials:,}"
+        left = f" · {duration(self.left)} left" if self.left else ""
+        return (
+            f"{done}  trial {own.number} {own.state} at step {own.steps:,}:{value}{best} · "
+            f"{describe(own.settings)}{left}"
+        )
+
+    @property
+    def left(self) -> float:
+        """Estimate of the seconds until the last trial ends."""
+        elapsed = time.monotonic() - self.began
+        if not self.worked or not self.training:
+            return 0.0
+        ages = [own.steps for own in self.results if own.state in FINISHED]
+        mean = sum(ages) / len(ages) if ages else self.plan.steps
+        running = [self.training.age(slot) for slot in self.training.running()]
+        waiting = self.plan.trials - len(self.training.trials.places)
+        steps = waiting * mean + sum(max(mean - age, self.plan.every) for age in running)
+        return float(steps * elapsed / self.worked)
+
+    def render(self) -> Any:
+        done = len(self.ended)
+        head: list[Any] = [Text(self.title, "bold"), ProgressBar(self.plan.trials, done)]
+        parts = [tally(self.results)]
+        elapsed = time.monotonic() - self.began
+        if self.worked:
+            speed = self.worked * self.plan.config.seeds / elapsed
+            parts += [f"{speed:,.0f} agent-steps/s", f"{duration(self.left)} left"]
+        lines = [Text(" · ".join(filter(None, parts)))]
+        if self.doing:
+            lines = [Text(f"{self.doing} …", "dim")]
+        if self.stops:
+            lines.append(Text(STOPPING, "dim"))
+        return Group(*head, *lines, self.table())
+
+    def table(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for name in ("trial", "state", "steps", "return"):
+            table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+        table.add_column("settings", no_wrap=True, overflow="ellipsis", ratio=1)
+        best = rank(self.results)[:BEST]
+        for place, own in enumerate(best):
+            style = "bold green" if place == 0 else ""
+            self.add(table, own, "best" if place == 0 else "complete", own.value, style)
+        if not self.training:
+            return table
+        known = {own.number: own for own in self.results}
+        running = self.training.running()
+        for slot in running[:RUNNING]:
+            if found := known.get(self.training.trial(slot)):
+                latest = next(reversed(found.means.values()), None)
+                self.add(table, found, "running", latest, "", self.training.age(slot))
+        if len(running) > RUNNING:
+            table.add_row("…", f"{len(running) - RUNNING} more", "", "", "", style="dim")
+        return table
+
+    def add(
+        self,
+        table: Table,
+        own: TrialResult,
+        state: str,
+        value: float | None,
+        style: str,
+        age: int | None = None,
+    ) -> None:
+        shown = "" if value is None else number(value)
+        steps = f"{own.steps if age is None else age:,}"
+        table.add_row(str(own.number), state, steps, shown, describe(own.settings), style=style)
+
+    def close(self) -> None:
+        if self.live.is_started:
+            self.stops, self.doing = False, ""
+            self.live.refresh()
+            self.live.stop()
+
+
+@contextlib.contextmanager
+def open_tune_display(plan: Plan, quiet: bool) -> Iterator[TuneDisplay]:
+    display = TuneDisplay(plan, quiet)
+    try:
+        yield display
+    finally:
+        with contextlib.suppress(OSError, SystemExit):  # the terminal is gone
+            display.close()
