@@ -14,11 +14,12 @@ from rich.text import Text
 from td3.signals import STOPPING
 from td3.text import count, duration, number
 from td3.tuning.plan import Plan
-from td3.tuning.results import TrialResult, describe, rank, read_results, tally
+from td3.tuning.results import TrialResult, describe, rank, read_results, short, tally
 from td3.tuning.rows import TrialTraining
 from td3.tuning.trials import Trials
 
 BEST, RUNNING = 5, 8  # lines
+LEFT, COLUMN = 38, 11  # characters of the columns on the left, and of a setting
 SECONDS_BETWEEN_DRAWS = 0.25
 FINISHED = ("complete", "pruned", "diverged", "failed")
 
@@ -113,7 +114,9 @@ class TuneDisplay:
 
     def render(self) -> Any:
         done = len(self.ended)
-        head: list[Any] = [Text(self.title, "bold"), ProgressBar(self.plan.trials, done)]
+        bar = Table.grid(expand=True)
+        bar.add_row(ProgressBar(self.plan.trials, done))
+        head: list[Any] = [Text(self.title, "bold"), bar]
         parts = [tally(self.results)]
         elapsed = time.monotonic() - self.began
         if self.worked:
@@ -127,10 +130,14 @@ class TuneDisplay:
         return Group(*head, *lines, self.table())
 
     def table(self) -> Table:
+        """The best trials and those that train, with as many settings as fit."""
         table = Table(box=None, pad_edge=False, header_style="dim")
         for name in ("trial", "state", "steps", "return"):
             table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
-        table.add_column("settings", no_wrap=True, overflow="ellipsis", ratio=1)
+        fitting = max(0, (self.console.width - LEFT) // COLUMN)
+        for parameter in self.plan.space.parameters[:fitting]:
+            name = parameter.key.partition(".")[2].replace("_", " ")
+            table.add_column(name, justify="right", max_width=COLUMN, vertical="bottom")
         best = rank(self.results)[:BEST]
         for place, own in enumerate(best):
             style = "bold green" if place == 0 else ""
@@ -144,7 +151,7 @@ class TuneDisplay:
                 latest = next(reversed(found.means.values()), None)
                 self.add(table, found, "running", latest, "", self.training.age(slot))
         if len(running) > RUNNING:
-            table.add_row("…", f"{len(running) - RUNNING} more", "", "", "", style="dim")
+            table.add_row("…", f"{len(running) - RUNNING} more", style="dim")
         return table
 
     def add(
@@ -158,7 +165,9 @@ class TuneDisplay:
     ) -> None:
         shown = "" if value is None else number(value)
         steps = f"{own.steps if age is None else age:,}"
-        table.add_row(str(own.number), state, steps, shown, describe(own.settings), style=style)
+        settings = [short(value) for value in own.settings.values()]
+        cells = [str(own.number), state, steps, shown, *settings]
+        table.add_row(*cells[: len(table.columns)], style=style)
 
     def close(self) -> None:
         if self.live.is_started:

@@ -116,6 +116,9 @@ def describe(settings: Mapping[str, Any]) -> str:
     """Settings in words with short numbers: discount 0.98, tau 0.01."""
     parts = []
     for key, value in settings.items():
-        shown = number(value) if isinstance(value, float) else plain(value)
-        parts.append(f"{key.partition('.')[2]} {shown}")
+        parts.append(f"{key.partition('.')[2]} {short(value)}")
     return ", ".join(parts)
+
+
+def short(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(plain(value))

@@ -29,11 +29,10 @@ OnTraining = Callable[[TrialTraining], None]
 class Search:
     """A study and the populations that train its trials, in one folder."""
 
-    def __init__(self, plan: Plan, folder: Path, pruner: Any = None) -> None:
+    def __init__(self, plan: Plan, folder: Path, study: optuna.Study, pruner: Any = None) -> None:
         self.plan, self.folder, self.space = plan, folder, plan.space
         if pruner is None:
             pruner = Halving(plan.rungs) if plan.pruner == "halving" else optuna.pruners.NopPruner()
-        study = open_study(plan, folder)
         shared = bool(plan.storage)
         self.check_lock = lambda: None
         self.trials = Trials(study, self.space, plan.owner, plan.config.seed, pruner, shared)
@@ -120,24 +119,31 @@ class Search:
         return set_up(varied(config, {"environment.id": resolve_version(config.environment.id)}))
 
 
-def open_study(plan: Plan, folder: Path) -> optuna.Study:
+@contextmanager
+def open_study(plan: Plan, folder: Path) -> Iterator[optuna.Study]:
     """The study in its storage, new or existing."""
     name = plan.study or (folder.name if plan.storage else STUDY)
     storage = open_storage(plan.storage, folder)
     try:
-        return optuna.create_study(
-            storage=storage, study_name=name, direction="maximize", load_if_exists=True
-        )
-    except Exception as error:
-        raise UserError(f"Cannot open the study {name}: {first_line(error)}.") from error
+        try:
+            study = optuna.create_study(
+                storage=storage, study_name=name, direction="maximize", load_if_exists=True
+            )
+        except Exception as error:
+            raise UserError(f"Cannot open the study {name}: {first_line(error)}.") from error
+        yield study
+    finally:
+        if isinstance(storage, optuna.storages.RDBStorage):
+            storage.remove_session()
+            storage.engine.dispose()
 
 
 @contextmanager
 def open_search(plan: Plan, folder: Path, pruner: Any = None) -> Iterator[Search]:
     """Lock the folder of a search and open its study."""
     make_folder(folder)
-    with lock_run(folder) as lock:
-        search = Search(plan, folder, pruner)
+    with lock_run(folder) as lock, open_study(plan, folder) as study:
+        search = Search(plan, folder, study, pruner)
         search.check_lock = lock.check
         yield search
 
