@@ -139,7 +139,7 @@ def _draw_panel(
         panel.plot(at, curve.mean, **styles[curve.label], linewidth=1.8, marker=marker, zorder=3)
     _keep_lines_large(panel)
     panel.set_xlabel(unit)
-    _number_axes(panel, short_x=x == "steps")
+    number_axes(panel, short_x=x == "steps")
 
 
 def _keep_lines_large(panel: Axes) -> None:
@@ -228,7 +228,7 @@ def plot_training(run: RunSummary, out: Path) -> list[Path]:
         for panel, (key, title) in zip(panels, titles.items(), strict=False):
             _draw_training(panel, run, key, names, styles)
             panel.set_title(title)
-            _number_axes(panel)
+            number_axes(panel)
         panels[3].set_ylim(bottom=0)
         for panel in panels[-2:]:
             panel.set_xlabel("environment steps")
@@ -261,7 +261,7 @@ def _draw_training(
         panel.set_yscale("log")
 
 
-def _number_axes(panel: Axes, short_x: bool = True) -> None:
+def number_axes(panel: Axes, short_x: bool = True) -> None:
     from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, StrMethodFormatter
 
     plain = StrMethodFormatter("{x:,.10g}")

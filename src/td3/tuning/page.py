@@ -10,7 +10,7 @@ import optuna
 from td3.config import dotted, to_dict
 from td3.files import check_output
 from td3.report.document import escape, fold, markdown_table, media, to_html
-from td3.report.plots import COLOURS, save_figure, styled_figure
+from td3.report.plots import COLOURS, number_axes, save_figure, styled_figure
 from td3.text import count, number
 from td3.tuning.confirm import Confirmation
 from td3.tuning.plan import Plan
@@ -135,6 +135,7 @@ def draw_history(
         panel.scatter(numbers, values, color=COLOURS[0], s=14, zorder=3)
         best = np.maximum.accumulate(np.array(values))
         panel.step(numbers, best, where="post", color=COLOURS[1])
+        number_axes(panel)
         panel.set_xlabel("trial")
         panel.set_ylabel("return")
         return save_figure(figure, out / "history")[1]
@@ -151,10 +152,16 @@ def draw_importance(
         found = optuna.importance.get_param_importances(trials.study, params=names)
     with styled_figure(6.0, 0.6 + 0.28 * len(found)) as figure:
         panel = figure.subplots()
-        labels = [name.removeprefix("1 - ").partition(".")[2] for name in found]
-        panel.barh(labels[::-1], list(found.values())[::-1], color=COLOURS[0])
+        names, shares = [label(name) for name in found], list(found.values())
+        panel.barh(names[::-1], shares[::-1], color=COLOURS[0])
         panel.set_xlabel("share of the importance")
         return save_figure(figure, out / "importance")[1]
+
+
+def label(name: str) -> str:
+    """A parameter's name without its table: tau, 1 - discount."""
+    before, _, after = name.rpartition(".")
+    return f"1 - {after}" if before.startswith("1 - ") else after
 
 
 def draw_slices(
@@ -175,9 +182,12 @@ def draw_slices(
                 if latest is not None and own.key in result.settings:
                     stored = own.encode(result.settings[own.key])
                     panel.scatter([str(stored) if own.choices else stored], [latest], **style)
-            panel.set_title(own.name.partition(".")[2])
+            panel.set_title(label(own.name))
             if own.scale != "linear":
                 panel.set_xscale("log")
+                panel.set_xticks(np.geomspace(own.encode(own.low), own.encode(own.high), 3))
+                panel.set_xticks([], minor=True)
+                panel.xaxis.set_major_formatter("{x:.2g}")
         for panel in panels[len(parameters) :]:
             panel.remove()
         panels[0].set_ylabel("return")
@@ -195,6 +205,7 @@ def draw_curves(
             panel.plot(list(own.means), list(own.means.values()), color=colour, label=label)
             for seed in np.array(list(own.returns.values())).T:
                 panel.plot(list(own.returns), seed, color=colour, alpha=0.25, linewidth=0.6)
+        number_axes(panel)
         panel.set_xlabel("environment steps")
         panel.set_ylabel("evaluation return")
         figure.legend(loc="outside lower center", ncols=3)
