@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # All published GPU measurements and trainings:
 #   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper]
-#     [original] [course]
+#     [claims] [course]
 # Variables: TD3_MINUTES (time limit of trainings), TD3_TASKS (some of the paper's tasks), TD3_AT_ONCE (tasks
-# trained at the same time), TD3_EVERY (steps between evaluations), TD3_RECIPES (some of the course's recipes).
+# trained at the same time), TD3_EVERY (steps between evaluations), TD3_RECIPES (some of the course's recipes),
+# TD3_PARTS (some of the parts of claims), TD3_SOURCE (clone of github.com/sfujim/TD3).
 # Logs and results go to FOLDER. Copy results that should be published to benchmarks/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -81,10 +82,9 @@ paper() { # the paper's tasks, for TD3_MINUTES; a second call continues
     --evaluation.every "${TD3_EVERY:-20000}" --results "$folder/paper" --json
 }
 
-original() { # the paper's own settings, for tasks that learn later with the current ones
-  timeout $((60 * ${TD3_MINUTES:-20})) "${lab[@]}" paper Hopper-v5 Walker2d-v5 \
-    --recipe benchmarks/original.toml --evaluation.every "${TD3_EVERY:-20000}" \
-    --runs runs/original --results "$folder/original" --json
+claims() { # settings or code: paper's settings, authors' code (TD3_SOURCE), float32; a second call continues
+  "${lab[@]}" claims start --parts ${TD3_PARTS:-} --source "${TD3_SOURCE:-carry/authors}"
+  "${lab[@]}" claims collect --parts ${TD3_PARTS:-} --seconds $((60 * ${TD3_MINUTES:-9})) --out "$folder/claims"
 }
 
 course() { # PyBullet walkers, with the settings of the walk-throughs and of RL Baselines3 Zoo

@@ -1,7 +1,7 @@
 """docs/results.md and the results in README.md, from the runs stored in benchmarks/results.
 
-Folders: paper (current settings), original (the paper's own settings), course and bullet (PyBullet
-walkers with the settings of the walk-throughs and of RL Baselines3 Zoo).
+Folders: paper (current settings), claims/original (the paper's own settings), course and bullet
+(PyBullet walkers with the settings of the walk-throughs and of RL Baselines3 Zoo).
 """
 
 import dataclasses
@@ -17,12 +17,15 @@ from td3.report.plots import plot
 
 AUTHORS = "TD3 authors, version 1 of the tasks"
 STABLE_BASELINES = "Stable-Baselines3"
+PAPER_SETTINGS = "claims/original"
 
 
 def write_results(results: Path, references: Path, page: Path, readme: Path | None) -> list[Path]:
     """Update the page, its figures and the marked part of the README; return the files written."""
     authors, walkers_csv = references / "td3_authors_curves.csv", references / "pybullet.csv"
-    outcomes, originals = (read_tasks(results / name, authors) for name in ("paper", "original"))
+    outcomes, originals = (
+        read_tasks(results / name, authors) for name in ("paper", PAPER_SETTINGS)
+    )
     if not outcomes:
         raise UserError(
             f"{results / 'paper'} has no results; create them with 'python -m benchmarks paper'."

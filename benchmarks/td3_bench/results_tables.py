@@ -22,6 +22,7 @@ from benchmarks.td3_bench.seed_statistics import (
     interquartile_mean,
     welch_interval,
 )
+from benchmarks.td3_bench.verdicts import ALL, LAST
 from td3.intervals import mean_interval
 from td3.report.summary import RunSummary
 from td3.text import duration, number
@@ -126,13 +127,15 @@ def settings_table(outcomes: Sequence[Outcome], originals: Sequence[Outcome]) ->
     rows, known = [], {outcome.task: outcome for outcome in outcomes}
     for original in originals:
         current = known.get(original.task)
-        if current and np.isin(original.last_steps, current.curve.steps).all():
-            at_same_steps = current.at(original.last_steps).mean(axis=1)
-            groups = [Moments.of(original.last), Moments.of(at_same_steps)]
+        if not (current and np.isin(original.curve.steps, current.curve.steps).all()):
+            continue
+        for statistic, steps in ((LAST, original.last_steps), (ALL, original.curve.steps)):
+            groups = [Moments.of(one.at(steps).mean(axis=1)) for one in (original, current)]
             several = all(group.seeds > 1 for group in groups)
             means = [number(group.mean) for group in groups]
-            rows.append([original.task, *means, format_difference(*groups) if several else ""])
-    header = ["task", "paper's settings", "current settings, same steps", "difference"]
+            difference = format_difference(*groups) if several else ""
+            rows.append([original.task, statistic, *means, difference])
+    header = ["task", "statistic", "paper's settings", "current settings, same steps", "difference"]
     return format_table(header, rows) if rows else "There are no results at the same steps."
 
 
