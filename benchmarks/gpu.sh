@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # All published GPU measurements and trainings:
 #   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper]
-#     [claims] [course]
+#     [claims] [course] [peers]
 # Variables: TD3_MINUTES (time limit of trainings), TD3_TASKS (some of the paper's tasks), TD3_AT_ONCE (tasks
 # trained at the same time), TD3_EVERY (steps between evaluations), TD3_RECIPES (some of the course's recipes),
-# TD3_PARTS (some of the parts of claims), TD3_SOURCE (clone of github.com/sfujim/TD3).
+# TD3_SEEDS (seeds of the course's tasks), TD3_PARTS (some of the parts of claims), TD3_SOURCE (clone of
+# github.com/sfujim/TD3), TD3_WHEELS (folder of wheels, for peers on a machine without a network).
 # Logs and results go to FOLDER. Copy results that should be published to benchmarks/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -82,19 +83,31 @@ paper() { # the paper's tasks, for TD3_MINUTES; a second call continues
     --evaluation.every "${TD3_EVERY:-20000}" --results "$folder/paper" --json
 }
 
+peers() { # other libraries and the authors' code (TD3_SOURCE), in the same rounds as td3
+  python3 -m venv --system-site-packages "$folder/peers-venv"
+  peers_python=$folder/peers-venv/bin/python
+  offline=()
+  [ -n "${TD3_WHEELS:-}" ] && offline=(--no-index --find-links "$TD3_WHEELS")
+  grep -v '^#' benchmarks/peers.txt | while read -r library; do
+    "$peers_python" -m pip install -q "${offline[@]}" "$library" || echo "$library: not installed"
+  done
+  "$peers_python" -m benchmarks peers --rounds 5 --seconds 4 --source "${TD3_SOURCE:-carry/authors}" \
+    --out "$folder/peers-$name.json"
+}
+
 claims() { # settings or code: paper's settings, authors' code (TD3_SOURCE), float32; a second call continues
   "${lab[@]}" claims start --parts ${TD3_PARTS:-} --source "${TD3_SOURCE:-carry/authors}"
   "${lab[@]}" claims collect --parts ${TD3_PARTS:-} --seconds $((60 * ${TD3_MINUTES:-9})) --out "$folder/claims"
 }
 
-course() { # PyBullet walkers, with the settings of the walk-throughs and of RL Baselines3 Zoo
+course() { # PyBullet walkers, settings of the walk-throughs and of RL Baselines3 Zoo; a second call continues
   walkers=(AntBulletEnv-v0 HalfCheetahBulletEnv-v0 Walker2DBulletEnv-v0)
   declare -A steps=([course]=500000 [bullet]=1000000)
   share
   for recipe in ${TD3_RECIPES:-course bullet}; do
-    "${lab[@]}" paper "${walkers[@]}" --recipe "$recipe" --steps "${steps[$recipe]}" --seeds 3 \
-      --at-once 3 --evaluation.every "${TD3_EVERY:-20000}" --runs "runs/$recipe" \
-      --results "$folder/$recipe" --json
+    timeout $((60 * ${TD3_MINUTES:-120})) "${lab[@]}" paper "${walkers[@]}" --recipe "$recipe" \
+      --steps "${steps[$recipe]}" --seeds "${TD3_SEEDS:-10}" --at-once 3 \
+      --evaluation.every "${TD3_EVERY:-20000}" --runs "runs/$recipe" --results "$folder/$recipe" --json
   done
 }
 

@@ -45,8 +45,6 @@ def train(task: str, steps: int, random_steps: int, seed: int) -> td3.TD3:
                 iterations=1,
                 batch_size=128,
                 discount=0.98,
-                policy_noise=0.2 * limit,
-                noise_clip=0.5 * limit,
             )
     env.close()
     return agent

@@ -39,8 +39,8 @@ def test_noise_is_standard_normal_and_different_for_every_sample() -> None:
 
 def test_every_sample_gets_a_noise_vector_of_its_own() -> None:
     agent, (batch, noise) = make_agent(max_action=10.0), make_batch()
-    proposals, actions = next_actions(agent, batch, noise, policy_noise=0.2, noise_clip=1e9)
-    torch.testing.assert_close(actions - proposals, 0.2 * noise, rtol=0, atol=1e-5)
+    proposals, actions = next_actions(agent, batch, noise, policy_noise=0.02, noise_clip=1e9)
+    torch.testing.assert_close(actions - proposals, 10 * 0.02 * noise, rtol=0, atol=1e-5)
 
 
 def test_training_smooths_every_sample_differently() -> None:
@@ -59,10 +59,20 @@ def test_training_smooths_every_sample_differently() -> None:
 
 def test_the_noise_is_clipped() -> None:
     agent, (batch, noise) = make_agent(max_action=10.0), make_batch()
-    proposals, actions = next_actions(agent, batch, 9 * noise, policy_noise=0.2, noise_clip=0.5)
+    proposals, actions = next_actions(agent, batch, 9 * noise, policy_noise=0.02, noise_clip=0.05)
     expected = (9 * noise * 0.2).clamp(-0.5, 0.5)
     torch.testing.assert_close(actions - proposals, expected, rtol=0, atol=1e-5)
     assert (expected.abs() == 0.5).sum() > 10
+
+
+def test_smoothing_noise_is_a_share_of_max_action_in_each_dimension() -> None:
+    """As in a run's settings, where every action space has max_action 1."""
+    limit = torch.tensor([0.5, 1.0, 20.0])
+    agent, (batch, noise) = make_agent(max_action=limit.numpy()), make_batch()
+    proposals, actions = next_actions(agent, batch, noise, policy_noise=0.01, noise_clip=0.02)
+    expected = limit * (0.01 * noise).clamp(-0.02, 0.02)
+    torch.testing.assert_close(actions - proposals, expected, rtol=0, atol=1e-5)
+    assert ((0.01 * noise).abs() > 0.02).any()
 
 
 def test_the_smoothed_action_stays_in_the_action_range() -> None:

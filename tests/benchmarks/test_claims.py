@@ -7,30 +7,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from support.authors_files import AGENT
 
 from benchmarks.td3_bench import claims
 from benchmarks.td3_bench.authors.captured import TableBuffer
+from benchmarks.td3_bench.authors.check import are_equal
 from benchmarks.td3_bench.authors.training import AuthorsRun, authors_config
 from benchmarks.td3_bench.joined import join_runs
 from td3.errors import UserError
 from td3.report.summary import read_run
-
-AGENT = """
-import numpy as np
-class TD3:
-    def __init__(self, state_dim, action_dim, max_action, policy_noise, noise_clip):
-        self.actions, self.noise, self.trained = action_dim, (policy_noise, noise_clip), 0
-    def select_action(self, state):
-        return np.zeros(self.actions)
-    def train(self, buffer, batch_size):
-        assert batch_size == 256
-        self.trained += 1
-class ReplayBuffer:
-    def __init__(self, state_dim, action_dim):
-        self.done = []
-    def add(self, state, action, next_state, reward, done):
-        self.done.append(done)
-"""
 
 
 def write_run(folder: Path, seed: int, seeds: int, steps: tuple[int, ...], rate: float) -> Path:
@@ -134,3 +119,12 @@ def test_table_buffer_returns_what_was_added_and_overwrites_the_oldest() -> None
     assert torch.equal(next_state, state + 1)
     assert torch.equal(reward, 10 * action)
     assert torch.equal(not_done, (action != 4).float())
+
+
+def test_check_accepts_rounding_of_one_update_and_no_change_by_graphs() -> None:
+    same = {"plain": 0.4, "capturable": 0.0}
+    one = {"plain": 7e-6, "capturable": 0.0}
+    found = {"float64": same, "float32": same, "one_update": one}
+    assert are_equal(found)
+    assert not are_equal(found | {"one_update": one | {"plain": 1e-3}})
+    assert not are_equal(found | {"float32": same | {"capturable": 1e-12}})

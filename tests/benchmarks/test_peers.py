@@ -9,9 +9,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.authors_files import AGENT
 
 from benchmarks.td3_bench import main
-from benchmarks.td3_bench.peers import LIBRARIES, OURS, Library, comparison, train_in_pieces
+from benchmarks.td3_bench.peers import (
+    LIBRARIES,
+    OURS,
+    Library,
+    authors,
+    authors_graphs,
+    comparison,
+    train_in_pieces,
+)
 from benchmarks.td3_bench.peers.comparison import (
     LibraryFailed,
     LibraryProcess,
@@ -217,3 +226,23 @@ def test_library_process_after_close_is_gone(log: Path, monkeypatch: pytest.Monk
     assert worker.process.poll() is not None
     with pytest.raises(ProcessLookupError):
         os.kill(worker.process.pid, 0)
+
+
+def test_authors_adapter_trains_with_their_files_and_explains_what_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TD3", "utils"):
+        (tmp_path / f"{name}.py").write_text(AGENT)
+    monkeypatch.setenv("TD3_SOURCE", str(tmp_path))
+    small = config()
+    with pytest.raises(RuntimeError, match="layers of 256 and 256 units only"):
+        authors.start(small)
+    wide = dataclasses.replace(small.agent, hidden_sizes=(256, 256), batch_size=256)
+    loop = dataclasses.replace(small.loop, random_steps=10)
+    trainer = authors.start(dataclasses.replace(small, agent=wide, loop=loop))
+    steps, seconds = trainer.train(0.05)
+    assert steps == trainer.run.steps == len(trainer.run.buffer.done) > 10
+    assert trainer.run.agent.trained == steps - 10
+    assert seconds >= 0.05
+    with pytest.raises(RuntimeError, match="CUDA graphs need a GPU"):
+        authors_graphs.start(small)

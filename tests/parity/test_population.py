@@ -1,4 +1,4 @@
-"""Agent k of a population equals the same agent trained alone."""
+"""Agent k of a population gets the numbers of the same agent trained alone, up to rounding."""
 
 from pathlib import Path
 

@@ -153,7 +153,8 @@ class ReferenceTD3:
         """Smoothed action of the target policy."""
         perturbation = np.clip(self.policy_noise * noise, -self.noise_clip, self.noise_clip)
         action = self.max_action * np.tanh(mlp_forward(self.actor_target, next_state)[0])
-        return np.clip(action + perturbation, -self.max_action, self.max_action)
+        action = action + self.max_action * perturbation
+        return np.clip(action, -self.max_action, self.max_action)
 
     def target_q(self, next_state: Array, reward: Array, done: Array, noise: Array) -> Array:
         """Clipped double-Q target; done removes the value of the next state."""

@@ -18,7 +18,9 @@ from benchmarks.td3_bench.authors.captured import (
 STATES, ACTIONS, BATCH = 17, 6, 256  # Walker2d and HalfCheetah
 TRANSITIONS = 2000
 UPDATES = 100
-TOLERANCE = 1e-9  # of the distance that the weights move, in double precision
+# Of the distance that the weights move in one update. On the device, Adam counts in float32, so
+# 1 - 0.999**count is wrong by up to 6e-5. Later updates amplify this: 100 updates prove nothing.
+TOLERANCE = 1e-4
 
 
 def compare_sampling(source: Path) -> bool:
@@ -35,7 +37,7 @@ def compare_sampling(source: Path) -> bool:
     return all(map(torch.equal, expected, ours.sample(BATCH)))
 
 
-def compare_updates(source: Path, dtype: torch.dtype) -> dict[str, float]:
+def compare_updates(source: Path, dtype: torch.dtype, updates: int) -> dict[str, float]:
     """The largest distance of captured from plain weights, as a share of the distance moved.
 
     The noise of each update starts from the same state of the generator. "capturable" compares
@@ -52,9 +54,9 @@ def compare_updates(source: Path, dtype: torch.dtype) -> dict[str, float]:
     fill(buffer, TRANSITIONS)
     start = [tensor.clone() for tensor in weights(first)]
     captured = CapturedTD3(copy.deepcopy(first), buffer, STATES)
-    run(captured, buffer, draw=False)
-    run(plain, buffer, draw=True)
-    run(capturable, buffer, draw=True)
+    run(captured, buffer, updates, draw=False)
+    run(plain, buffer, updates, draw=True)
+    run(capturable, buffer, updates, draw=True)
     moved = distance(weights(plain), start)
     found = weights(captured.agent)
     return {
@@ -63,9 +65,9 @@ def compare_updates(source: Path, dtype: torch.dtype) -> dict[str, float]:
     }
 
 
-def run(agent: Any, buffer: TableBuffer, draw: bool) -> None:
+def run(agent: Any, buffer: TableBuffer, updates: int, draw: bool) -> None:
     np.random.seed(2)  # noqa: NPY002
-    for update in range(UPDATES):
+    for update in range(updates):
         torch.manual_seed(update)
         if draw:  # the captured agent draws itself
             buffer.draw()
@@ -88,7 +90,14 @@ def check(source: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"batches_equal": compare_sampling(source)}
     passed = found["batches_equal"]
     if torch.cuda.is_available():
-        found["float64"] = compare_updates(source, torch.float64)
-        found["float32"] = compare_updates(source, torch.float32)
-        passed = passed and max(found["float64"].values()) < TOLERANCE
+        found["float64"] = compare_updates(source, torch.float64, UPDATES)
+        found["float32"] = compare_updates(source, torch.float32, UPDATES)
+        found["one_update"] = compare_updates(source, torch.float64, 1)
+        passed = passed and are_equal(found)
     return found | {"passed": bool(passed), "updates": UPDATES}
+
+
+def are_equal(found: dict[str, Any]) -> bool:
+    """Whether capturing changed nothing, and Adam on the device nothing but its rounding."""
+    graphs = [found[name]["capturable"] for name in ("float64", "float32", "one_update")]
+    return max(graphs) == 0 and found["one_update"]["plain"] < TOLERANCE

@@ -26,9 +26,17 @@ POLICY_NOISE, NOISE_CLIP = 0.2, 0.5
 class AuthorsRun:
     """One seed of the authors' code; writes a folder that td3's reports can read."""
 
-    def __init__(self, source: Path, config: Config, folder: Path, plain: bool) -> None:
+    def __init__(
+        self,
+        source: Path,
+        config: Config,
+        folder: Path,
+        plain: bool,
+        env: "gym.Env[Any, Any] | None" = None,
+    ) -> None:
         self.config, self.folder, self.seed = config, folder, config.seed
-        self.env = gym.make(config.environment.id)
+        self.env = env or gym.make(config.environment.id)
+        self.steps = self.length = 0  # of the run, and of the episode
         torch.manual_seed(self.seed)
         np.random.seed(self.seed)  # noqa: NPY002
         self.state, _ = self.env.reset(seed=self.seed)
@@ -57,28 +65,32 @@ class AuthorsRun:
             self.agent = CapturedTD3(agent, self.buffer, states)
 
     def train(self) -> None:
-        loop, batch = self.config.loop, self.config.agent.batch_size
         self.write_config()
         self.event("start", 0)
         self.evaluate(0)
-        state, length = self.state, 0
-        for step in range(loop.steps):
-            length += 1
-            action = self.explore(state) if step >= loop.random_steps else self.random_action()
-            next_state, reward, terminated, truncated, _ = self.env.step(action)
-            done = terminated or truncated
-            stored = float(done) if self.limit is None or length < self.limit else 0.0
-            self.buffer.add(state, action, next_state, reward, stored)
-            state = next_state
-            if step >= loop.random_steps:
-                self.agent.train(self.buffer, batch)
-            if done:
-                (state, _), length = self.env.reset(), 0
-            if (step + 1) % self.config.evaluation.every == 0:
-                self.evaluate(step + 1)
-            if (step + 1) % PROGRESS_EVERY == 0:
-                self.event("progress", step + 1)
-        self.event("finish", loop.steps)
+        while self.steps < self.config.loop.steps:
+            self.advance()
+            if self.steps % self.config.evaluation.every == 0:
+                self.evaluate(self.steps)
+            if self.steps % PROGRESS_EVERY == 0:
+                self.event("progress", self.steps)
+        self.event("finish", self.steps)
+
+    def advance(self) -> None:
+        """One step of main.py's loop: act, store, train."""
+        self.length += 1
+        learning = self.steps >= self.config.loop.random_steps
+        action = self.explore(self.state) if learning else self.random_action()
+        next_state, reward, terminated, truncated, _ = self.env.step(action)
+        done = terminated or truncated
+        stored = float(done) if self.limit is None or self.length < self.limit else 0.0
+        self.buffer.add(self.state, action, next_state, reward, stored)
+        self.state = next_state
+        if learning:
+            self.agent.train(self.buffer, self.config.agent.batch_size)
+        if done:
+            (self.state, _), self.length = self.env.reset(), 0
+        self.steps += 1
 
     def random_action(self) -> Any:
         return self.env.action_space.sample()

@@ -1,7 +1,9 @@
 """python -m benchmarks peers"""
 
 import dataclasses
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 class Arguments(Measurement):
     """Measure the same training with every other library that is installed, one update per step.
 
-    Install them with: pip install -r benchmarks/peers.txt
+    Install them with: pip install -r benchmarks/peers.txt. The code of the TD3 authors is a clone
+    of github.com/sfujim/TD3. A library that is missing or fails is listed with the reason.
 
     python -m benchmarks peers --threads 1 2 --seconds 5
     """
@@ -28,6 +31,8 @@ class Arguments(Measurement):
     """Numbers of CPU threads; the best one of each library counts."""
     precision: Literal["tf32", "float32", "bf16"] = "tf32"
     """Arithmetic of td3's matrix products on a GPU."""
+    source: Path = Path("carry/authors")
+    """Folder with TD3.py and utils.py of github.com/sfujim/TD3."""
 
 
 def run(arguments: Arguments) -> int:
@@ -36,6 +41,7 @@ def run(arguments: Arguments) -> int:
     def measure(config: "Config", rounds: "Rounds") -> "Benchmark":
         from benchmarks.td3_bench.peers.comparison import bench_peers
 
+        os.environ["TD3_SOURCE"] = str(arguments.source)  # for the processes of the libraries
         config = in_environment(config, arguments.environment)
         config = dataclasses.replace(config, precision=arguments.precision)
         return bench_peers(config, arguments.threads, rounds)

@@ -32,7 +32,7 @@ class Library:
     module: str
     """Module that must be importable."""
     distribution: str
-    """Name of its distribution."""
+    """Name of its distribution; empty if it has no version."""
     uses: str
     """Interface that the adapter uses."""
 
@@ -41,6 +41,15 @@ OURS = "td3"
 LIBRARIES = {
     OURS: Library(
         "benchmarks.td3_bench.peers.ours", "td3", "td3", "Training, the loop of 'td3 train'"
+    ),
+    "authors": Library(
+        "benchmarks.td3_bench.peers.authors", "torch", "", "TD3.train and the loop of main.py"
+    ),
+    "authors-graphs": Library(
+        "benchmarks.td3_bench.peers.authors_graphs",
+        "torch",
+        "",
+        "the same as CUDA graphs, replay buffer on the GPU (the method of LeanRL)",
     ),
     "stable-baselines3": Library(
         "benchmarks.td3_bench.peers.stable_baselines",

@@ -138,6 +138,8 @@ def check_installed(library: Library, result: LibraryResult) -> None:
         raise LibraryFailed(result.missing)  # with another number of threads
     if find_spec(library.module) is None:
         raise LibraryFailed("not installed; pip install -r benchmarks/peers.txt")
+    if not library.distribution:
+        return
     try:
         result.version = version(library.distribution)
     except PackageNotFoundError:

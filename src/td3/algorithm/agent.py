@@ -91,7 +91,10 @@ class TD3(Seams):
         noise_clip: float | Tensor = 0.5,
         policy_freq: int = 2,
     ) -> list[Diagnostics]:
-        """Update `iterations` times on batches sampled from `replay_buffer`."""
+        """Update `iterations` times on batches sampled from `replay_buffer`.
+
+        `policy_noise` and `noise_clip` are shares of `max_action`, as in a run's settings.
+        """
         settings = UpdateSettings(discount, tau, policy_noise, noise_clip, policy_freq)
         diagnostics = []
         for _ in range(iterations):
@@ -111,10 +114,9 @@ class TD3(Seams):
 
         # Step 6: add clipped Gaussian noise, so that the target is smoothed over similar actions
         # and a narrow, erroneous peak of Q cannot be exploited; clamp to the action range.
-        clip = per_agent(settings.noise_clip, noise)
+        clip, limit = per_agent(settings.noise_clip, noise), self.actor.max_action
         smoothing = (noise * per_agent(settings.policy_noise, noise)).clamp(-clip, clip)
-        limit = self.actor.max_action
-        return torch.clamp(next_action + smoothing, -limit, limit)
+        return torch.clamp(next_action + limit * smoothing, -limit, limit)
 
     def target_q(self, batch: Batch, noise: Any, settings: UpdateSettings) -> Tensor:
         """Steps 5 to 9: the value that the critics should learn, (agents, batch, 1)."""

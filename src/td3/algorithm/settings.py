@@ -8,7 +8,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class UpdateSettings:
-    """The numbers of an update: one for all agents, or a tensor (agents,) with one for each."""
+    """The numbers of an update: one for all agents, or a tensor (agents,) with one for each.
+
+    `policy_noise` and `noise_clip` are shares of `max_action`.
+    """
 
     discount: float | Tensor = 0.99
     tau: float | Tensor = 0.005

@@ -68,7 +68,8 @@ def check_variant(
 
     - parity: every execution mode of this machine gives the numbers of plain PyTorch; a mode that
       cannot represent the update is a note, because a run then uses plain PyTorch;
-    - population: three agents side by side get the numbers that each gets alone;
+    - population: in double precision, three agents side by side get the numbers that each gets
+      alone, up to rounding;
     - resume: an agent restored from a checkpoint continues with the same numbers, bit for bit;
     - policy: a saved and loaded policy gives the actions of the agent;
     - learning: in a world of one step, the actor finds the best action.
@@ -157,7 +158,7 @@ def check_population(make: Make) -> Found:
                 "alone; are losses and norms computed for each agent, with its axis first?",
             )
             return
-    yield "ok", "population: agents side by side get the numbers that each gets alone"
+    yield "ok", "population: agents get the numbers that each gets alone, up to rounding"
 
 
 def check_resume(make: Make) -> Found:

@@ -9,7 +9,8 @@ computes there is discarded. A new agent begins in three moments:
 2. Before its first transition is stored, its replay buffer is emptied. Until then, updates of its
    row sample transitions of the agent before it.
 3. `begin_learning`, after its random steps: initial weights, and the streams of sampling and
-   smoothing from their beginning. From here on it computes what it would compute alone.
+   smoothing from their beginning. From here on it computes what it would compute alone, up to
+   rounding.
 """
 
 from collections.abc import Mapping
