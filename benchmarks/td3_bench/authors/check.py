@@ -100,4 +100,4 @@ def check(source: Path) -> dict[str, Any]:
 def are_equal(found: dict[str, Any]) -> bool:
     """Whether capturing changed nothing, and Adam on the device nothing but its rounding."""
     graphs = [found[name]["capturable"] for name in ("float64", "float32", "one_update")]
-    return max(graphs) == 0 and found["one_update"]["plain"] < TOLERANCE
+    return bool(max(graphs) == 0 and found["one_update"]["plain"] < TOLERANCE)
