@@ -1,7 +1,7 @@
 """The agent axis: many independent networks side by side, in one tensor."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Self
 
@@ -67,7 +67,7 @@ class StackedParameters(nn.Module):
     def __init__(
         self,
         leading: Shape,
-        shapes: Sequence[tuple[Shape, Shape]],
+        shapes: Mapping[str, Shape],
         dtype: torch.dtype,
         device: torch.device | str,
     ) -> None:
@@ -75,13 +75,13 @@ class StackedParameters(nn.Module):
 
         Args:
             leading: (agents,), or (agents, networks per agent).
-            shapes: Shapes of the weight and the bias of each layer.
+            shapes: Name and shape of each layer's tensors; `name_layers` names pairs.
             dtype: Type of the numbers.
             device: Where they are.
         """
         super().__init__()
-        self.shapes = [shape for layer in shapes for shape in layer]
-        self.sizes = [math.prod(shape) for shape in self.shapes]
+        self.shapes = dict(shapes)
+        self.sizes = [math.prod(shape) for shape in self.shapes.values()]
         self.sizes.append(-sum(self.sizes) % ALIGNMENT)
         zeros = torch.zeros(*leading, sum(self.sizes), dtype=dtype, device=device)
         self.flat = PaddedParameter.with_padding(zeros, self.sizes[-1])
@@ -98,24 +98,20 @@ class StackedParameters(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return clone_tensors(self)
 
-    def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
-        """Return (weight, bias) of each layer.
+    def named_layers(self, flat: Tensor | None = None) -> dict[str, Tensor]:
+        """Return the layers by name, e.g. `layer_1.weight`; files use these names.
 
         They are views of `flat`, or of another tensor of the same form, such as Adam's moments.
         """
         flat = self.flat if flat is None else flat
         *parts, _ = flat.split(self.sizes, dim=-1)
-        shaped = zip(parts, self.shapes, strict=True)
-        views = [part.view(*flat.shape[:-1], *shape) for part, shape in shaped]
-        return list(zip(views[0::2], views[1::2], strict=True))
+        shaped = zip(self.shapes.items(), parts, strict=True)
+        return {name: part.view(*flat.shape[:-1], *shape) for (name, shape), part in shaped}
 
-    def named_layers(self, flat: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the layers by name, e.g. `layer_1.weight`; files use these names."""
-        return {
-            f"layer_{number}.{name}": view
-            for number, layer in enumerate(self.layers(flat), start=1)
-            for name, view in zip(("weight", "bias"), layer, strict=True)
-        }
+    def layers(self, flat: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
+        """Return (weight, bias) of each layer, as views like those of `named_layers`."""
+        views = list(self.named_layers(flat).values())
+        return list(zip(views[0::2], views[1::2], strict=True))
 
     def __getitem__(self, name: str) -> Tensor:
         """A layer's weight or bias by name, e.g. `agent.actor["layer_1.weight"]`."""
@@ -147,6 +143,15 @@ class StackedParameters(nn.Module):
         return take_member(self, self.agents, agent)
 
 
+def name_layers(shapes: Sequence[tuple[Shape, Shape]]) -> dict[str, Shape]:
+    """Name the shapes of each layer's weight and bias `layer_1.weight`, `layer_1.bias`, …"""
+    return {
+        f"layer_{number}.{name}": shape
+        for number, layer in enumerate(shapes, start=1)
+        for name, shape in zip(("weight", "bias"), layer, strict=True)
+    }
+
+
 class StackedMLP(StackedParameters):
     """Fully connected layers of many independent networks."""
 
@@ -158,7 +163,7 @@ class StackedMLP(StackedParameters):
         device: torch.device | str,
     ) -> None:
         shapes = [((fan_in, fan_out), (1, fan_out)) for fan_in, fan_out in pairwise(widths)]
-        super().__init__(leading, shapes, dtype, device)
+        super().__init__(leading, name_layers(shapes), dtype, device)
         self.widths = tuple(widths)
 
     def compute(self, x: Tensor, flat: Tensor) -> Tensor:

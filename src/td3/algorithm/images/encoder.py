@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from td3.algorithm.stacked import Shape, StackedParameters
+from td3.algorithm.stacked import Shape, StackedParameters, name_layers
 from td3.layout import Layout, channel_axis, channels_first, parts_of, unstack_layout
 from td3.seeding import Stream
 
@@ -39,7 +39,7 @@ class Encoder(StackedParameters):
     ) -> None:
         stack, single = unstack_layout(layout)
         depths, shapes, outputs = encoder_shapes(stack, single, channels, features)
-        super().__init__((agents,), shapes, dtype, device)
+        super().__init__((agents,), name_layers(shapes), dtype, device)
         self.stack, self.depths, self.outputs = stack, depths, outputs
         self.parts = parts_of(single)
         self.channels, self.features = list(channels), features
