@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from td3.algorithm.adam import Adam
@@ -17,6 +17,7 @@ from td3.algorithm.settings import UpdateSettings
 from td3.algorithm.stacked import StackedParameters
 from td3.algorithm.state import AgentState
 from td3.algorithm.trained import N, Trained, minimize
+from td3.algorithm.transitions import Transitions
 from td3.config import VariantSettings
 
 
@@ -71,6 +72,9 @@ class Seams(AgentState):
     def move_target(self, network: Trained[Any], settings: UpdateSettings) -> None:
         """Steps 14 and 15: Polyak averaging of one target."""
         network.move_target(settings.tau)
+
+    def watch(self, transitions: Transitions, discounts: NDArray[np.float64]) -> None:
+        """Step 4: look at new transitions before they are stored; one discount per agent."""
 
     def prepare(self, batch: Batch) -> Batch:
         """Step 4: change a sampled batch, for example scale its rewards."""

@@ -13,6 +13,7 @@ from td3.errors import UserError, first_line, nearest
 
 BUILT_IN = {
     "ensemble": "td3.algorithm.variants.ensemble:EnsembleTD3",
+    "flash": "td3.algorithm.variants.flash:FlashTD3",
     "huber": "td3.algorithm.variants.huber:HuberTD3",
     "lap": "td3.algorithm.variants.lap:LAP",
     "layer_norm": "td3.algorithm.variants.layer_norm:LayerNormTD3",

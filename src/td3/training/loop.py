@@ -91,6 +91,7 @@ class Training(TrainingState):
         """Put the transitions of the pending step, if any, into the replay buffers."""
         transitions = self.collector.transitions()
         if transitions:
+            self.agent.watch(transitions, self.population.discounts)
             self.learner.store(transitions)
 
     def due(self, every: int) -> bool:

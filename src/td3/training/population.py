@@ -20,6 +20,7 @@ class Population:
         """The grid's settings for each agent."""
         self.frozen = np.zeros(len(self.members), dtype=np.bool_)
         """Agents that diverged (`divergence.py`)."""
+        self.discounts = np.array(self.each("agent.discount"))
         self.tensors: dict[str, Tensor] = {}
         """The values of each setting that the grid varies; traced updates read this memory."""
 
