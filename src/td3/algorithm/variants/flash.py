@@ -68,7 +68,7 @@ class FlashActor(ResidualNetwork):
 
     def limited(self, raw: Tensor) -> Tensor:
         """The action within ±max_action."""
-        return torch.tanh(raw) * self.max_action
+        return self.max_action * torch.tanh(raw)
 
 
 class FlashCritic(ResidualNetwork):
@@ -99,7 +99,7 @@ class FlashCritic(ResidualNetwork):
 
     def Q1(self, state: Tensor, action: Tensor) -> Tensor:
         """The first critic alone."""
-        return self(state, action, part=0)[0]
+        return self.forward(state, action, part=0)[0]
 
 
 class FlashTD3(TD3):
