@@ -27,7 +27,7 @@ from td3.cli import main
 from td3.config.variants import known, variant_name
 from td3.report.curves import curves
 from td3.report.summary import read_runs
-from td3.run.folder import read_code
+from td3.run.folder import read_facts
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def test_own_variant_after_random_kills_equals_run_in_one(
     assert '"resume"' in events
     assert "not exact" not in events
     assert different(whole, killed) == []
-    assert read_code(killed) == read_code(whole)
-    assert read_code(killed)["class"] == variant
+    assert read_facts(killed, "code") == read_facts(whole, "code")
+    assert read_facts(killed, "code")["class"] == variant
 
 
 def wait_for_step(folder: Path, step: int, process: Any) -> None:
@@ -146,7 +146,7 @@ def test_resume_of_a_patched_class_is_refused_without_the_patch(
     assert "not exact" not in (folder / "events.jsonl").read_text()
     assert main([*words[:3], "500", "--quiet", "--accept-changes"]) == 0
     assert "not exact: the code of the variant changed" in (folder / "events.jsonl").read_text()
-    assert read_code(folder) == {}
+    assert read_facts(folder, "code") == {}
 
 
 def test_resume_of_plain_td3_in_a_patched_process_is_refused(

@@ -1,7 +1,7 @@
 """Step 1: the replay buffer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -168,6 +168,11 @@ class ReplayBuffer(Replay):
                 numbers = numbers[(numbers < first) | (numbers >= last)]
             self.compact(agent, torch.from_numpy(numbers % self.capacity).to(self.device))
             self.added[agent] = len(numbers)
+
+    def take_over(self, other: Self, sources: Sequence[int]) -> None:
+        super().take_over(other, sources)
+        rows = list(sources)
+        self.restore({name: tensor[rows] for name, tensor in other.tensors().items()})
 
     def compact(self, agent: int, places: Tensor) -> None:
         """Move the rows at these places to the front, in this order."""

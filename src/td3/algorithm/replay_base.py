@@ -157,6 +157,23 @@ class Replay(PerAgent, ABC):
     def reset_priorities(self, agent: int) -> None:
         """Forget the priorities of an agent's transitions; a uniform buffer has none."""
 
+    def take_over(self, other: Self, sources: Sequence[int]) -> None:
+        """Begin with the transitions of another buffer of this kind and size.
+
+        Agent k gets those of agent `sources[k]`.
+        """
+        if other.rows is None:
+            return
+        if self.rows is None:
+            self.allocate(other.state_dim, other.action_dim)
+        theirs = other.tables
+        for name, (table, written) in self.tables.items():
+            for agent, source in enumerate(sources):
+                count = int(theirs[name][1][source])
+                used = min(count, table.shape[1])
+                table[agent, :used] = theirs[name][0][source, :used].to(table.device)
+                written[agent] = count
+
     @abstractmethod
     def forget(self, lost: Sequence[Mapping[str, Spans]]) -> None:
         """Exclude entries that could not be read from a checkpoint, after `restore`.

@@ -66,7 +66,8 @@ def train(
             when you resume. The setting `callback=["my_module:MyCallback"]` is stored.
         **settings: Other fields of `td3.config.Config`, for example `seeds=10` or
             `agent={"batch_size": 100}`; also by dotted names: `**{"agent.batch_size": 100}`.
-            `steps` is short for `loop.steps`.
+            `steps` is short for `loop.steps`. `start_from` takes a `Run`, a run folder or a policy
+            file whose networks to start from.
 
     Returns:
         The run; for a list, a list of runs. `td3.load_run` gives it again later.

@@ -19,6 +19,7 @@ EXAMPLES = {
     "--grid": "agent.tau=0.005,0.01",
     "--callback": "my_module:MyCallback",
     "--stop.after": "2h",
+    "--from": "runs/my-run",
 }
 
 # The flag is --variant, not --variant.name. Declared here, because worker processes load the
@@ -32,6 +33,7 @@ class Flags(Config):
 
     # Each --callback adds one; of other flags the last one counts.
     callback: tyro.conf.UseAppendAction[tuple[str, ...]] = same_as(Config, "callback")
+    start_from: Annotated[str, tyro.conf.arg(aliases=["--from"])] = same_as(Config, "start_from")
 
 
 @dataclasses.dataclass(frozen=True)

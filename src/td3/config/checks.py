@@ -29,6 +29,8 @@ def check(config: Config) -> Config:
             raise UserError(f"{key} {problem}.")
     if config.device not in ("auto", "cpu", "cuda") and not config.device.startswith("cuda:"):
         raise UserError(f"device must be cpu, cuda or auto, got {config.device!r}.")
+    if config.start_replay and not config.start_from:
+        raise UserError("start_replay needs start_from, the run whose replay buffer to use.")
     check_environment(config.environment)
     check_loop(config)
     check_stop(config.stop)

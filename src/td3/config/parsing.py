@@ -2,6 +2,7 @@
 
 import dataclasses
 import numbers
+import os
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -72,6 +73,8 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         return _convert_dict(value, hint, key)
     if hint == float | None:
         return None if value is None else _convert(value, float, key)
+    if hint is str and isinstance(value, os.PathLike):
+        return os.fspath(value)
     if hint in TYPE_NAMES:
         plain = _plain(value, key)
         if hint is float and type(plain) is int:

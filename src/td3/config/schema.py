@@ -29,6 +29,17 @@ class Config:
         "Recipes: bullet, course, paper, pixels, pixels-quick, quick.",
         common=True,
     )
+    start_from: str = setting(
+        "",
+        "Run or policy to start from; short: --from.",
+        "A run gives actor, critics, targets and optimizer moments; a policy file, or the task of "
+        "a pretrained policy, gives the actor. This actor then takes the first loop.random_steps "
+        "steps, without updates.",
+        common=True,
+    )
+    start_replay: bool = setting(
+        False, "With start_from: also start with the replay buffer of that run."
+    )
     seed: int = setting(0, "Seed of the first agent; the others count up.", min=0, common=True)
     seeds: int = setting(1, "Number of agents, each with its own seed.", min=1, common=True)
     grid: dict[str, tuple[float, ...]] = setting(

@@ -19,8 +19,9 @@ def describe_plan(config: Config) -> str:
     """Steps, evaluations and agents of a run, in one line."""
     loop, evaluation = config.loop, config.evaluation
     agents = f"{config.agents} agents, each " if config.agents > 1 else ""
+    how = "without updates" if config.start_from else "random"
     return (
-        f"Plan: {agents}{loop.steps:,} steps (the first {loop.random_steps:,} random), "
+        f"Plan: {agents}{loop.steps:,} steps (the first {loop.random_steps:,} {how}), "
         f"{count_evaluations(config):,} evaluations of {evaluation.episodes} episodes"
     )
 

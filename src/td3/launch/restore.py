@@ -7,6 +7,8 @@ import dataclasses
 import tempfile
 from pathlib import Path
 
+import torch
+
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay_base import Replay
 from td3.config import Config
@@ -40,8 +42,15 @@ def restore_agent(folder: Path, device: str = "cpu") -> TD3:
 
 def restore_replay(folder: Path, device: str = "cpu") -> Replay:
     """The replay buffers of a run, filled. Raises UserError if the run has no checkpoint."""
-    config, population, task = read_shapes(folder, device)
-    place = check_memory(config, task)
+    config, _, task = read_shapes(folder, device)
+    replay, checkpoint = fill_replay(folder, config, task)
+    restore_streams("replay", replay.streams, checkpoint)
+    return replay
+
+
+def fill_replay(folder: Path, config: Config, task: Task) -> tuple[Replay, Checkpoint]:
+    """The replay buffers of the newest checkpoint, and this checkpoint."""
+    place, population = check_memory(config, task), Population(config, torch.device(config.device))
     # A file for images that exceed the memory. The buffer keeps its content when it is removed.
     with tempfile.TemporaryDirectory() as elsewhere:
         replay = make_replay(config, population, task, place, Path(elsewhere) / IMAGES_FILE)
@@ -50,8 +59,7 @@ def restore_replay(folder: Path, device: str = "cpu") -> Replay:
     for agent in checkpoint.facts.get("frozen", []):
         replay.erase(agent)  # older replay files contain its transitions
     forget_damaged(replay, checkpoint.segments, checkpoint.damaged)
-    restore_streams("replay", replay.streams, checkpoint)
-    return replay
+    return replay, checkpoint
 
 
 def read_shapes(folder: Path, device: str) -> tuple[Config, Population, Task]:

@@ -26,13 +26,15 @@ from td3.launch.session import (
     training_code,
 )
 from td3.launch.setup import Setup, set_up
+from td3.launch.start_from import start_from
 from td3.launch.variant_source import check_code
 from td3.run.folder import (
-    read_code,
     read_config,
+    read_facts,
     rewrite_config,
-    write_code,
+    write_facts,
 )
+from td3.run.manifest import by_step
 from td3.run.memory import check_disk
 from td3.run.versions import differences
 from td3.training.callbacks import Callback
@@ -113,16 +115,18 @@ def continue_training(
     with open_training(
         setup.config, folder, display, setup.replay_place, setup.environment, callbacks
     ) as training:
-        code, before = training_code(training), read_code(folder)
+        code, before = training_code(training), read_facts(folder, "code")
         if not accept_changes:
             check_code(code, before, folder)
         show_phase(display, "loading the checkpoint")
         remarks = training.restore()
+        if setup.config.start_from and not by_step(folder):  # stopped before its first checkpoint
+            start_from(training, folder)
         if not (folder / "config.toml").exists():
             remarks.append("config.toml was missing; it is written again from a checkpoint")
         rewrite_config(folder, setup.config, origin)
         if code != before:
-            write_code(folder, code)
+            write_facts(folder, "code", code)
             remarks.append("not exact: the code of the variant changed")
         remarks += [f"not exact: {difference}" for difference in differences(origin)]
         facts = {"best": training.best, "frozen": training.population.frozen.tolist()}

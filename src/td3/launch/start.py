@@ -8,9 +8,7 @@ from pathlib import Path
 
 from td3.config import Config
 from td3.config.checks import check
-from td3.environments.factories import (
-    remember_environment,
-)
+from td3.environments.factories import remember_environment
 from td3.environments.simulators import resolve_version
 from td3.errors import RunBusy, UserError
 from td3.files import remove
@@ -25,10 +23,8 @@ from td3.launch.session import (
     training_code,
 )
 from td3.launch.setup import Setup, set_up
-from td3.run.folder import (
-    create,
-    write_code,
-)
+from td3.launch.start_from import find_source, start_from
+from td3.run.folder import FILES, create, write_facts
 from td3.run.lock import LOCK_FILE
 from td3.run.memory import check_disk
 from td3.training.callbacks import Callback
@@ -50,8 +46,9 @@ def start(
     given = check(config).environment
     environment = dataclasses.replace(given, id=resolve_version(given.id))
     remember_environment(environment.id)
+    source = str(find_source(config.start_from)) if config.start_from else ""
     with current_folder() as here:
-        setup = set_up(dataclasses.replace(config, environment=environment))
+        setup = set_up(dataclasses.replace(config, environment=environment, start_from=source))
         with closing(setup.environment):
             place = here / folder if folder else None
             place, code = start_training(setup, place, here, display, callbacks, on_training)
@@ -75,14 +72,18 @@ def start_training(
             setup.config, folder, display, setup.replay_place, setup.environment, callbacks
         ) as training:
             if facts := training_code(training):
-                write_code(folder, facts)
+                write_facts(folder, "code", facts)
+            if setup.config.start_from:
+                show_phase(display, "loading the networks to start from")
+                start_from(training, folder)
             show_plan(training, folder.relative_to(here) if folder.is_relative_to(here) else folder)
             on_training(training)
             return folder, run_loop(training, "start", display)
     except RunBusy:
         raise
     except UserError:
-        if not (folder / "metrics.jsonl").exists():
+        metrics = folder / "metrics.jsonl"
+        if not metrics.exists() or not metrics.stat().st_size:
             remove_start(folder, is_new)
         raise
 
@@ -102,5 +103,5 @@ def remove_start(folder: Path, is_new: bool) -> None:
     if is_new:
         shutil.rmtree(folder, ignore_errors=True)
     else:
-        remove(folder / "config.toml")
-        remove(folder / LOCK_FILE)
+        for name in (*FILES, LOCK_FILE):
+            remove(folder / name)

@@ -64,6 +64,8 @@ class Checkpoint:
     segments: list[dict[str, Any]]
     rejected: list[str]
     """Why newer checkpoints were not used, one sentence each."""
+    sha256: str
+    """Checksum of the file with the tensors."""
     damaged: list[str]
     """Replay files that could not be read; their transitions are missing."""
 
@@ -163,7 +165,10 @@ def newest_checkpoint(
             if replay is not None:
                 damaged = fill(replay, run, segments, lossy)
             newer = [why for f, why in rejected.items() if int(f.name) > content["step"]]
-            return Checkpoint(content["step"], tensors, content["facts"], segments, newer, damaged)
+            sha256 = content["state"]["sha256"]
+            return Checkpoint(
+                content["step"], tensors, content["facts"], segments, newer, sha256, damaged
+            )
         except Invalid as error:
             problem = str(error)
         except SafetensorError as error:

@@ -11,6 +11,7 @@ import os
 import re
 import time
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from td3.run.versions import describe_machine, versions
 from td3.untrusted import LONGEST
 
 FILES = ("config.toml", "metrics.jsonl", "events.jsonl")
+FACTS = ("code", "source")
+"""Tables of config.toml besides settings: code of the user, and what the run started from."""
 POLICY_NAME = re.compile(r"agent-[0-9]+(-last)?\.safetensors")
 
 
@@ -123,22 +126,21 @@ def rewrite_config(folder: Path, config: Config, origin: dict[str, str]) -> None
         "versions": {k: v for k, v in origin.items() if k not in machine_keys},
         "machine": {k: v for k, v in origin.items() if k in machine_keys},
     }
-    if code := read_code(folder):
-        tables["code"] = code
+    tables |= {name: facts for name in FACTS if (facts := read_facts(folder, name))}
     replace_file(folder / "config.toml", to_toml(tables).encode())
 
 
-def read_code(folder: Path) -> dict[str, str]:
-    """What `write_code` wrote; empty for plain TD3."""
-    code = read_tables(folder).get("code", {})
-    return code if isinstance(code, dict) else {}
+def read_facts(folder: Path, name: str) -> dict[str, Any]:
+    """What `write_facts` wrote; empty if nothing."""
+    facts = read_tables(folder).get(name, {})
+    return facts if isinstance(facts, dict) else {}
 
 
-def write_code(folder: Path, facts: dict[str, str]) -> None:
-    """Record which code of the user a run executes."""
-    tables = {key: table for key, table in read_tables(folder).items() if key != "code"}
+def write_facts(folder: Path, name: str, facts: Mapping[str, Any]) -> None:
+    """Record a table of facts in config.toml that are no settings; `name` is one of FACTS."""
+    tables = {key: table for key, table in read_tables(folder).items() if key != name}
     if facts:
-        tables["code"] = facts
+        tables[name] = dict(facts)
     replace_file(folder / "config.toml", to_toml(tables).encode())
 
 
@@ -154,7 +156,8 @@ def read_config(folder: Path) -> tuple[Config, dict[str, str]]:
     """The settings of a run, and the versions and machine facts of its start."""
     tables = read_tables(folder)
     origin = {**tables.pop("versions", {}), **tables.pop("machine", {})}
-    tables.pop("code", None)
+    for name in FACTS:
+        tables.pop(name, None)
     return from_dict(tables), origin
 
 

@@ -64,7 +64,8 @@ class Training(TrainingState):
         self.schedules.apply(self.step)
         loop, states = self.config.loop, self.environments.states
         learning = self.step > loop.random_steps
-        if learning:
+        acting = learning or bool(self.config.start_from)
+        if acting:
             chosen = self.learner.act(states)
             actions = self.collector.add_noise(chosen)
         else:
@@ -73,7 +74,7 @@ class Training(TrainingState):
 
         if learning and loop.update == "step" and self.replay.filled:
             self.learner.learn(self.collector.count * loop.updates_per_step)
-        if learning:
+        if acting:
             self.interval.add_actions(self.collector.zero_where_frozen(chosen))
         if self.agent.normalizer:
             self.agent.normalizer.observe(self.collector.owners, states)

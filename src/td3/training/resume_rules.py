@@ -27,6 +27,7 @@ WITHOUT_EFFECT = (
     "verify",
     "callback",
     "stop",
+    "start_replay",
 )
 """A run with other values in these settings or tables has the same numbers up to the same step."""
 SCHEDULES = ("agent.learning_rate_schedule", "loop.exploration_schedule")

@@ -229,6 +229,12 @@ class FrameReplay(Replay):
                 self.index.forget(agent, transition, observation)
         self.index.restore_starts()
 
+    def take_over(self, other: Self, sources: Sequence[int]) -> None:
+        super().take_over(other, sources)
+        if self.rows is not None:
+            self.index.oldest[:] = other.index.oldest[list(sources)]
+            self.index.restore_starts()
+
     def close(self) -> None:
         if self.file:
             remove(self.file)
