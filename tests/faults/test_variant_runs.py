@@ -235,3 +235,62 @@ def test_class_defined_in_a_function_is_passed_to_resume(tmp_path: Path) -> None
     run = td3.resume(pieces, 400, variant=Doubled, quiet=True)
     assert type(run.agent) is Doubled
     assert different(whole, pieces) == []
+
+
+BROKEN = """
+import td3
+
+
+class Broken(td3.TD3):
+    def {method}:
+        {code}
+        raise ValueError("not today")
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "saved"),
+    [
+        ("critic_loss(self, values, target_q)", "pass", 100),
+        ("prepare(self, batch)", "pass", 100),
+        (
+            "draw_noise(self, batch_size)",
+            "if self.updates[0] < 50: return super().draw_noise(batch_size)",
+            140,
+        ),
+    ],
+)
+def test_exception_in_a_seam_is_one_sentence_and_the_run_resumes(
+    method: str,
+    code: str,
+    saved: int,
+    modules: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_module(modules, BROKEN.format(method=method, code=code))
+    folder = tmp_path / "run"
+    assert main(train_words("Broken", folder)) == 1
+    problem = capsys.readouterr().err
+    name = method.partition("(")[0]
+    assert f"Broken.{name} raised ValueError: not today ({MODULE}.py, line 7)" in problem
+    assert f"Saved up to step {saved:,}." in problem
+    assert "Traceback" not in problem
+    assert "critic_loss" not in problem or name == "critic_loss"
+    assert "Traceback" in (folder / "events.jsonl").read_text()
+    forget_module()
+    write_module(modules, BROKEN.format(method="unused(self)", code="pass"))
+    assert main(["resume", str(folder), "--quiet", "--accept-changes"]) == 0
+    assert td3.load_run(folder).finished
+
+
+@pytest.mark.parametrize("method", ["__init__(self, *a, **k)", "make_critic(self, inputs, **k)"])
+def test_exception_in_a_constructor_is_refused_before_the_run(
+    method: str, modules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_module(modules, BROKEN.format(method=method, code="pass"))
+    assert main(train_words("Broken", tmp_path / "run")) == 2
+    name = method.partition("(")[0]
+    expected = f"Broken.{name} raised ValueError: not today ({MODULE}.py, line 7)."
+    assert expected in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from td3.config import Config
+from td3.config.variants import load_variant
 from td3.environments.environment import Environment
 from td3.errors import RunStopped, UserError
 from td3.files import check_file, occupy_standard_streams
@@ -29,6 +30,7 @@ from td3.training.callbacks import Callback, Callbacks, check_callback, load_cal
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Sink
 from td3.training.stop_conditions import make_stop_conditions
+from td3.training.user_classes import describe_own_error
 
 OnTraining = Callable[[Training], None]
 
@@ -76,7 +78,8 @@ def open_training(
             sinks.append(Guarded(name, make_tracker(name, config, folder), warn))
             stack.callback(sinks[-1].close)
         show_phase(display, "making networks, replay buffer and environments")
-        training = assemble(config, folder, sinks, replay_place, first)
+        with own_errors(config):
+            training = assemble(config, folder, sinks, replay_place, first)
         training.check_lock = lock.check
         training.callbacks = all_callbacks
         stack.callback(training.close)
@@ -86,6 +89,20 @@ def open_training(
             training.on_step = partial(shown.attempt, display.step)
         show_arrangement(training)
         yield training
+
+
+@contextmanager
+def own_errors(config: Config) -> Iterator[None]:
+    """Turn an exception in the constructors of a variant into UserError."""
+    try:
+        yield
+    except (UserError, RunStopped, OSError):
+        raise
+    except Exception as error:
+        variant = load_variant(config.variant.name)
+        if own := describe_own_error(error, (variant, variant.replay_class)):
+            raise UserError(f"{own}.") from error
+        raise
 
 
 def make_callbacks(config: Config, given: Sequence[Callback]) -> Callbacks:
@@ -134,10 +151,15 @@ def run_loop(training: Training, event: str, display: Display | None = None) -> 
     except torch.OutOfMemoryError as error:
         recorder.event("stop", step=training.step, message=str(error))
         raise RunStopped(describe_full_gpu(training)) from error
-    except (RunStopped, OSError) as error:
+    except UserError:
+        raise
+    except Exception as error:
+        own = describe_own_error(error, map(type, changeable_parts(training)))
+        if not own and not isinstance(error, RunStopped | OSError):
+            raise
         cause = traceback.format_exception(error.__cause__ or error)
         recorder.event("stop", step=training.step, message=str(error), traceback=cause)
-        raise RunStopped(describe_stop(training, error)) from error
+        raise RunStopped(describe_stop(training, error, own)) from error
     if training.finished and training.evaluations.step is None:
         recorder.event("finish", step=training.step)
         return 0
@@ -149,11 +171,15 @@ def run_loop(training: Training, event: str, display: Display | None = None) -> 
     return stop.exit_code
 
 
-def training_code(training: Training) -> dict[str, str]:
-    """Which code of the user this training executes; empty for plain TD3."""
+def changeable_parts(training: Training) -> list[object]:
+    """The objects whose classes a user may replace; the agent is first."""
     agent = training.agent
     parts: list[object] = [agent, training.replay]
     for network in agent.trained.values():
         parts += [network.online, network.optimizer]
-    parts += [part for part in (agent.normalizer, training.collector.exploration) if part]
-    return code_facts(training.config.variant.name, parts)
+    return parts + [part for part in (agent.normalizer, training.collector.exploration) if part]
+
+
+def training_code(training: Training) -> dict[str, str]:
+    """Which code of the user this training executes; empty for plain TD3."""
+    return code_facts(training.config.variant.name, changeable_parts(training))

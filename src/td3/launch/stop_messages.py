@@ -7,11 +7,19 @@ from td3.training.loop import Training
 from td3.training.stop_conditions import STAYS_MET
 
 
-def describe_stop(training: Training, error: Exception) -> str:
-    """One sentence about the error, what is saved, and how to continue."""
+def describe_stop(training: Training, error: Exception, own: str = "") -> str:
+    """One sentence about the error, what is saved, and how to continue.
+
+    `own` describes an exception in code of the user, whose traceback events.jsonl contains.
+    """
     if isinstance(error, RunLost):
         return str(error)
     saved = f"Saved up to step {training.saved_at:,}."
+    if own:
+        return (
+            f"{own}; events.jsonl in {training.recorder.run.folder} has the traceback. {saved} "
+            f"When it is corrected, continue with: {resume_command(training)} --accept-changes"
+        )
     what = cannot_write(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, Diverged):  # resuming would diverge again
         return f"{what}. {saved}"

@@ -11,9 +11,9 @@ from typing import Any
 
 import td3
 from td3.errors import UserError
+from td3.training.user_classes import NOT_OF_THE_USER
 
 PACKAGE = Path(td3.__file__).parent
-FOREIGN = {"torch", "numpy", "builtins", "abc", "typing", "collections"}
 
 
 def code_facts(name: str, parts: Iterable[object]) -> dict[str, str]:
@@ -43,7 +43,7 @@ def package_version(package: str) -> str:
 def own_sources(kind: type) -> Iterator[str]:
     """The source of everything in a class and its bases that this package does not define."""
     for base in kind.__mro__:
-        if base.__module__.partition(".")[0] in FOREIGN:
+        if base.__module__.partition(".")[0] in NOT_OF_THE_USER - {"td3"}:
             continue
         for name, value in vars(base).items():
             for function in functions_in(value):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from td3.config import Config
 from td3.errors import RunStopped, UserError, first_line
-from td3.training.user_classes import load_class
+from td3.training.user_classes import describe_exception, load_class
 
 if TYPE_CHECKING:  # a module with callbacks need not load torch
     from td3.algorithm.agent import TD3
@@ -192,11 +192,9 @@ def overridden(callback: Callback, name: str) -> Hook | None:
 
 def describe_failure(callback: Callback, name: str, error: BaseException) -> str:
     """One sentence about an exception in a callback, with its place in the code."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"The callback {type(callback).__name__}.{name} raised {type(error).__name__}: "
-        f"{first_line(error)} ({Path(frame.filename).name}, line {frame.lineno})"
-    )
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    where = f"The callback {type(callback).__name__}.{name}"
+    return describe_exception(where, error, frame, line)
 
 
 def load_callback(path: str) -> Callback:

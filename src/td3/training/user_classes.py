@@ -1,10 +1,16 @@
-"""Import classes that the user names as module:Class."""
+"""Classes of the user: import those named as module:Class, and describe their exceptions."""
 
 import functools
 import importlib
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from td3.errors import UserError, first_line, nearest
+
+NOT_OF_THE_USER = {"td3", "torch", "numpy", "builtins", "abc", "typing", "collections"}
 
 
 def load_class(path: str, base: type[Any], setting: str) -> Any:
@@ -41,3 +47,23 @@ def load_class(path: str, base: type[Any], setting: str) -> Any:
     if not (isinstance(found, type) and issubclass(found, base)):
         raise UserError(f"{setting}: {path} must be a subclass of td3.{base.__name__}.")
     return found
+
+
+def describe_own_error(error: BaseException, classes: Iterable[type[Any]]) -> str:
+    """One sentence about an exception in code of the user; empty if it comes from elsewhere.
+
+    Code of the user is that of the modules that define these classes or a base of them, and of a
+    script or notebook.
+    """
+    modules = {base.__module__ for kind in classes for base in kind.__mro__} | {"__main__"}
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        name = str(frame.f_globals.get("__name__"))
+        if name in modules and name.partition(".")[0] not in NOT_OF_THE_USER:
+            return describe_exception(frame.f_code.co_qualname, error, frame, line)
+    return ""
+
+
+def describe_exception(where: str, error: BaseException, frame: FrameType, line: int) -> str:
+    """One sentence without its final point: who raised what, and its place in the code."""
+    place = f"{Path(frame.f_code.co_filename).name}, line {line}"
+    return f"{where} raised {type(error).__name__}: {first_line(error)} ({place})"
