@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.run_tools import StopAt, tiny
 
 from td3.config import Config
@@ -171,3 +172,15 @@ def test_rungs_are_evaluations_after_the_random_steps() -> None:
 def test_wrong_plan_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_plan(**changes)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_search_on_gpu_stopped_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
+    plan = make_plan(config=settings(device="cuda"))
+    begin(plan, tmp_path / "whole")
+    begin(plan, tmp_path / "stopped")
+    assert run(tmp_path / "whole")
+    assert not run(tmp_path / "stopped", 250)
+    assert run(tmp_path / "stopped")
+    assert results(tmp_path / "stopped") == results(tmp_path / "whole")

@@ -10,6 +10,7 @@ import numpy as np
 from td3.config import Config, varied
 from td3.files import replace_file
 from td3.intervals import standard_errors
+from td3.launch.progress import open_display
 from td3.launch.resume import resume
 from td3.launch.start import start
 from td3.run.folder import RunFolder
@@ -34,13 +35,15 @@ class Confirmation:
     high: float
 
 
-def confirm(plan: Plan, best: TrialResult, folder: Path) -> tuple[Confirmation | None, int]:
+def confirm(
+    plan: Plan, best: TrialResult, folder: Path, hidden: bool
+) -> tuple[Confirmation | None, int]:
     """Train both, or continue; returns the comparison, None if it was stopped, and an exit code."""
     configs = {"best": best_config(plan, best), "default": varied(plan.config, {"seeds": 1})}
     values = {}
     for name, config in configs.items():
         run = folder / "confirm" / (name if name == "default" else f"trial-{best.number}")
-        if code := train(fresh(plan, config), run):
+        if code := train(fresh(plan, config), run, hidden):
             return None, code
         values[name] = scores(plan, run)
     difference, low, high = compare(values["best"], values["default"])
@@ -65,14 +68,16 @@ def fresh(plan: Plan, config: Config) -> Config:
     )
 
 
-def train(config: Config, folder: Path) -> int:
+def train(config: Config, folder: Path, hidden: bool) -> int:
     """Train a run, or continue it if it was stopped; returns an exit code."""
-    if not (folder / "config.toml").exists():
-        return start(config, folder)[1]
-    run = RunFolder(folder)
-    with closing(run.events):
-        finished = run.finished
-    return 0 if finished else resume(folder)
+    exists = (folder / "config.toml").exists()
+    if exists:
+        run = RunFolder(folder)
+        with closing(run.events):
+            if run.finished:
+                return 0
+    with open_display(config, hidden) as display:
+        return resume(folder, display=display) if exists else start(config, folder, display)[1]
 
 
 def scores(plan: Plan, folder: Path) -> list[float]:

@@ -108,7 +108,7 @@ def run_search(search: Search, display: TuneDisplay) -> Outcome:
     if best and needed and not is_current(confirmation, best):
         seeds = count(plan.confirm, "fresh seed")
         display.print(f"Confirming trial {best.number} and the default with {seeds} each.")
-        confirmation, code = confirm(plan, best, folder)
+        confirmation, code = confirm(plan, best, folder, display.quiet)
     if not code:
         write_page(plan, search.trials, results, confirmation, folder)
     return Outcome(folder, results, confirmation, code)
