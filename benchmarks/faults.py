@@ -40,11 +40,17 @@ ROWS = {
         "tests/faults/test_resume.py tests/faults/test_background.py "
         "tests/faults/test_variant_runs.py -k kill",
     ),
-    3: Row("crash before every step of a save", "tests/faults/test_corruption.py -k crash"),
-    5: Row("full disk", "tests/faults/test_folder.py -k failed_write"),
+    3: Row("kill at every system call of a save", "tests/faults/test_system_calls.py -k kill"),
+    4: Row("loss of unflushed data", "tests/faults/test_system_calls.py -k power"),
+    5: Row(
+        "full disk, errors of every system call",
+        "tests/faults/test_full_disk.py tests/faults/test_system_calls.py "
+        "-k 'disk or EIO or ENOSPC'",
+    ),
     6: Row(
         "damaged and lost files",
-        "tests/faults/test_corruption.py tests/faults/test_lost_files.py -k 'not crash'",
+        "tests/faults/test_corruption.py tests/faults/test_lost_files.py "
+        "tests/doctor/test_run_checks.py",
     ),
     7: Row("two processes, moved and read-only folders", "tests/run tests/faults/test_places.py"),
     8: Row("signals", "tests/faults/test_signals.py"),

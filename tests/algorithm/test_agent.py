@@ -280,6 +280,16 @@ def test_an_agent_of_another_shape_is_refused_and_changes_nothing(
     assert same(other.tensors(), before)
 
 
+def test_an_agent_of_a_newer_format_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("td3.algorithm.state.FORMAT", "2")
+    make_agent().save("mine", tmp_path)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="has format 2, and this td3 reads format 1"):
+        make_agent().load("mine", tmp_path)
+
+
 def test_a_deep_copy_trains_like_the_original_and_apart_from_it() -> None:
     agent = make_agent()
     agent.train(make_buffer([0]), 3, batch_size=BATCH)

@@ -290,7 +290,8 @@ def test_doctor_with_json_prints_only_json_with_machine(
 def test_show_of_pendulum_ends_with_summary_and_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    show(doctor.diagnose(EnvironmentConfig("Pendulum-v1"), steps=500), "Pendulum-v1")
+    found = doctor.diagnose(EnvironmentConfig("Pendulum-v1"), steps=500)
+    show({"Machine": found.machine, "Pendulum-v1": found.environment}, found.command)
     shown = capsys.readouterr().out
     assert "✓ actions       1 number in [-2, 2]" in shown
     assert shown.endswith("0 errors, 0 warnings.\nTrain with:\n  td3 train Pendulum-v1\n")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.faulty_disk import FaultyDisk, Killed
+from support.long import LONG
 from support.run_tools import different, tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
@@ -20,8 +21,6 @@ from td3.launch.session import open_training
 from td3.run.checkpoint import newest_checkpoint, save_checkpoint
 from td3.run.folder import read_config
 from td3.signals import StopRequest
-
-LONG = os.environ.get("TD3_FAULTS") == "long"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,7 @@ def fail(code: int) -> Callable[[int, int], None]:
     return fault
 
 
-FAULTS = {"kill": kill, "EIO": fail(errno.EIO), "ENOSPC": fail(errno.ENOSPC)}
+FAULTS = {"kill": kill, "power": kill, "EIO": fail(errno.EIO), "ENOSPC": fail(errno.ENOSPC)}
 
 
 def copies(run: Path, folder: Path, stride: int = 1) -> Iterator[tuple[int, Path]]:
@@ -78,6 +77,7 @@ def test_fault_at_any_system_call_leaves_old_or_new_checkpoint(
     run: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """Also if folders of these names contain a file of the user."""
     disk = FaultyDisk(monkeypatch, tmp_path)
@@ -86,7 +86,7 @@ def test_fault_at_any_system_call_leaves_old_or_new_checkpoint(
             (folder / "checkpoints" / name).mkdir()
             (folder / "checkpoints" / name / "notes.txt").write_text("mine")
         calls = save_once_more(folder, disk, lambda number, name: FAULTS[kind](number, call))  # noqa: B023
-        if kind == "kill":
+        if kind == "power":
             disk.lose_power()
         found = newest_checkpoint(folder, ReplayBuffer(400, seed=0))
         assert found is not None
@@ -104,6 +104,7 @@ def test_fault_at_any_system_call_leaves_old_or_new_checkpoint(
         if call >= calls:
             break
     assert calls >= 25
+    record_property("cases", calls)
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -120,10 +121,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", FAULTS)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_training_with_a_fault_at_any_system_call_of_a_save_ends_as_without(
-    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """The short form tries every thirtieth call."""
-    if not LONG and (name, kind) not in (("single", "kill"), ("images", "EIO")):
+    if not LONG and (name, kind) not in (("single", "power"), ("images", "EIO")):
         pytest.skip("only with TD3_FAULTS=long")
     start, whole = tmp_path / "start", tmp_path / "whole"
     train_in_pieces(tiny(**SETTINGS[name], threads=1, loop={"steps": 250}), start, [])
@@ -132,13 +137,15 @@ def test_training_with_a_fault_at_any_system_call_of_a_save_ends_as_without(
     disk = FaultyDisk(monkeypatch, tmp_path / "copy")
     for call, folder in copies(start, tmp_path, 1 if LONG else 30):
         calls = train_with_fault(folder, disk, lambda number: FAULTS[kind](number, call))  # noqa: B023
-        if kind == "kill" and call < calls:
+        if kind == "power":
             disk.lose_power()
+        if kind in ("kill", "power") and call < calls:
             assert resume(folder, steps=350) == 0
         assert different(whole, folder) == [], disk.log[call]
         if call >= calls:
             break
     assert calls >= 25
+    record_property("cases", calls if LONG else calls // 30)
 
 
 def train_with_fault(folder: Path, disk: FaultyDisk, fault: Callable[[int], None]) -> int:

@@ -33,6 +33,7 @@ RUNS = {
     "frozen": "--grid agent.critic_learning_rate=0.001,1e30",
     "images": f"{IMAGES} --loop.steps 500 --evaluation.max-steps 40",
     "episode": "--loop.update episode --execution eager --environment.reward-scale 0.1",
+    "kept": "--checkpoint.keep-every 300",
     "stacked": "--environment.frame-stack 3 --agent.n-step 3 --environment.count 2",
 }
 """Name of each sample → what is added to TINY."""

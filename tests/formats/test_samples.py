@@ -103,6 +103,23 @@ def test_resume_of_old_run_matches_the_uninterrupted_old_run(sample: str, tmp_pa
         assert read_numbers(mine) == read_numbers(theirs)
 
 
+KEPT = [str(kept.relative_to(SAMPLES)) for kept in sorted(SAMPLES.glob("*/*/run/kept/*"))]
+
+
+@pytest.mark.parametrize("sample", KEPT)
+def test_kept_checkpoint_of_old_run_ends_as_the_uninterrupted_old_run(
+    sample: str, tmp_path: Path
+) -> None:
+    run, end = tmp_path / "run", SAMPLES / Path(sample).parents[2] / "end"
+    shutil.copytree(SAMPLES / sample, run)
+    run_command("resume", run, "--quiet")
+    metrics, expected = read_lines(run / "metrics.jsonl"), read_lines(end / "metrics.jsonl")
+    assert [(r["kind"], r["step"]) for r in metrics] == [(r["kind"], r["step"]) for r in expected]
+    if is_exact(sample.partition("/")[0]):
+        for record, stored in zip(metrics, expected, strict=True):
+            assert {**record, **stored} == record
+
+
 @pytest.mark.parametrize("sample", POLICIES)
 def test_old_policy_acts_and_evaluates_as_it_did(sample: str) -> None:
     commit, _, name = sample.partition("/")

@@ -92,6 +92,6 @@ def path_of(target: Any, folder: int | None) -> str:
         if isinstance(target, int):
             return os.readlink(f"/proc/self/fd/{target}")
         parent = os.readlink(f"/proc/self/fd/{folder}") + "/" if folder is not None else ""
-        return parent + os.fspath(target)
+        return parent + str(os.fspath(target))
     except (OSError, TypeError):
         return ""

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -19,6 +20,7 @@ from td3.algorithm.trained import Trained
 from td3.seeding import Stream
 
 FLUSH_EVERY = 256  # updates
+FORMAT_KEY, FORMAT = "agent_format", "1"  # of files that `save` writes
 
 
 def is_setting(path: str) -> bool:
@@ -134,12 +136,18 @@ class AgentState:
         """Write the whole agent to `directory/filename.safetensors`."""
         path = Path(directory) / f"{filename}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({k: v.contiguous() for k, v in self.tensors().items()}, path)
+        tensors = {k: v.contiguous() for k, v in self.tensors().items()}
+        save_file(tensors, path, metadata={FORMAT_KEY: FORMAT})
         return path
 
     def load(self, filename: str, directory: str | Path = ".") -> None:
         """Read an agent that `save` wrote; this one must have the same shape."""
-        self.restore(load_file(Path(directory) / f"{filename}.safetensors"))
+        path = Path(directory) / f"{filename}.safetensors"
+        with safe_open(path, framework="pt") as file:
+            found = (file.metadata() or {}).get(FORMAT_KEY, FORMAT)  # older files have none
+        if found != FORMAT:
+            raise ValueError(f"{path} has format {found}, and this td3 reads format {FORMAT}")
+        self.restore(load_file(path))
 
     def flush_denormals(self) -> None:
         """Every 256 updates, set Adam moments that are nearly zero to zero. Call after updates."""

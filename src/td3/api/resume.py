@@ -21,6 +21,7 @@ def resume(
     folder: str | os.PathLike[str],
     steps: int | None = None,
     *,
+    at: int | None = None,
     environment: Factory | str | None = None,
     variant: type[Any] | None = None,
     callbacks: Sequence[Callback] = (),
@@ -36,6 +37,8 @@ def resume(
     Args:
         folder: The run folder, or a `Run`.
         steps: New total of environment steps per agent.
+        at: Continue from the checkpoint of this step instead of the newest. What is newer moves to
+            the folder `aside` of the run.
         environment: The class or function that makes the environments, as given to `train`, or
             `module:name` of it. Needed only if the run's own name for it cannot be imported, for
             example because it was defined in a notebook.
@@ -75,5 +78,6 @@ def resume(
             accept_changes=accept_changes,
             ignore_stop=ignore_stop,
             on_training=trained.append,
+            at=at,
         )
     return finish_run(path, code, trained)

@@ -198,6 +198,21 @@ class Run:
         where = Path(out) if out else self.folder
         return Files(write_report([read_run(self.folder)], where))
 
+    def copy(self, folder: str | os.PathLike[str], *, at: int | None = None) -> "Run":
+        """Copy the run as it was at one checkpoint, as `td3 copy` does; also during training.
+
+        Args:
+            folder: The new run folder.
+            at: Step of the checkpoint. Default: the newest.
+
+        Returns:
+            The new run, which `td3.resume` continues.
+        """
+        from td3.run.copies import copy_run
+
+        copy_run(self.folder, Path(folder), at)
+        return Run(folder, device=self._device)
+
 
 def load_run(folder: str | os.PathLike[str], *, device: str = "cpu") -> Run:
     """Read a run: finished, stopped or going on, of this machine or copied from another one.

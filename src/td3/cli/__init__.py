@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "train agents on an environment",
     "resume": "continue a run that was stopped or killed",
     "tune": "search for the best settings, many trials at once",
+    "copy": "copy a run at one of its checkpoints",
     "evaluate": "run a trained policy without exploration noise",
     "video": "record a trained policy (mp4 and GIF)",
     "export": "write a trained policy as C, JavaScript or plain NumPy",
@@ -28,7 +29,7 @@ COMMANDS = {
     "plot": "draw learning curves with confidence intervals (PNG and SVG)",
     "report": "write a page about one or more runs (Markdown and HTML)",
     "bench": "measure speed on this machine",
-    "doctor": "check this machine and an environment",
+    "doctor": "check this machine, an environment or a run folder",
     "recipes": "list, show and copy recipes",
     "completion": "print a completion script for bash, zsh or fish",
 }

@@ -5,6 +5,7 @@ import json
 import sys
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -13,7 +14,6 @@ from td3.config import WRAPPERS, EnvironmentConfig, Value
 from td3.config.fields import same_as, setting
 
 if TYPE_CHECKING:
-    from td3.doctor import Diagnosis
     from td3.doctor.check import Check
 
 MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
@@ -27,18 +27,21 @@ def environment_flag(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Arguments:
-    """Check this machine and an environment before training.
+    """Check this machine and an environment before training, or verify a run folder.
 
-    The environment is run with random actions. The exit code is 1 after errors. Examples:
+    The environment is run with random actions. Of a run, every file is checked. The exit code is 1
+    after errors. Examples:
 
     td3 doctor
 
     td3 doctor HalfCheetah-v5
+
+    td3 doctor runs/my-run --repair
     """
 
-    environment_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = (
-        setting("", "Gymnasium id, e.g. HalfCheetah-v5; default: check only the machine.")
-    )
+    environment_id: Annotated[
+        tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT|RUN")
+    ] = setting("", "Gymnasium id, e.g. HalfCheetah-v5, or run folder; default: only the machine.")
     steps: int = setting(2000, "Number of random steps.")
     kwargs: Annotated[dict[str, Value], environment_flag("kwargs")] = same_as(
         EnvironmentConfig, "kwargs"
@@ -55,6 +58,9 @@ class Arguments:
     max_episode_steps: Annotated[int, environment_flag("max-episode-steps")] = same_as(
         EnvironmentConfig, "max_episode_steps"
     )
+    repair: bool = setting(
+        False, "Keep the newest valid state of a run; move the rest to RUN/aside."
+    )
     json: bool = setting(False, "Print the checks as JSON.")
 
     @property
@@ -64,6 +70,13 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
+    from td3.doctor.run_checks import is_run
+    from td3.errors import UserError
+
+    if is_run(folder := Path(arguments.environment_id or "?")):
+        return check_folder(folder, arguments)
+    if arguments.repair:
+        raise UserError("--repair needs a run folder: td3 doctor RUN --repair.")
     from rich.console import Console
 
     from td3.doctor import diagnose
@@ -76,11 +89,28 @@ def run(arguments: Arguments) -> int:
         checks = [vars(check) for check in diagnosis.checks]
         print(json.dumps({"checks": checks, "machine": machine_facts()}, indent=2))
     else:
-        show(diagnosis, arguments.environment_id)
+        groups = {"Machine": diagnosis.machine, arguments.environment_id: diagnosis.environment}
+        show(groups, diagnosis.command)
     return int(any(check.status == "error" for check in diagnosis.checks))
 
 
-def show(diagnosis: "Diagnosis", env_id: str) -> None:
+def check_folder(folder: Path, arguments: Arguments) -> int:
+    """Verify a run folder, after its repair if that is asked for."""
+    from td3.doctor.run_checks import check_run, repair_run
+
+    done = repair_run(folder) if arguments.repair else []
+    checks = check_run(folder)
+    if arguments.json:
+        found = {"run": str(folder), "repaired": done, "checks": [vars(check) for check in checks]}
+        print(json.dumps(found, indent=2))
+    else:
+        for line in done:
+            print(f"Repaired: {line}.")
+        show({str(folder): checks})
+    return int(any(check.status == "error" for check in checks))
+
+
+def show(groups: "dict[str, list[Check]]", command: str = "") -> None:
     """Print one entry per check, the summary, and the command to train with."""
     from rich.console import Console
 
@@ -88,16 +118,17 @@ def show(diagnosis: "Diagnosis", env_id: str) -> None:
 
     # Rich must not wrap: a command stays on one line, to be copied.
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    for title, checks in (("Machine", diagnosis.machine), (env_id, diagnosis.environment)):
+    for title, checks in groups.items():
         if checks:
             console.print(title, style="bold")
             for check in checks:
                 console.print(MARKS[check.status], style=COLOURS[check.status], end=" ")
                 console.print(entry(check))
             console.print()
-    console.print(summary(diagnosis.checks))
-    if diagnosis.command and not any(check.status == "error" for check in diagnosis.checks):
-        console.print(f"Train with:\n  {diagnosis.command}")
+    every = [check for checks in groups.values() for check in checks]
+    console.print(summary(every))
+    if command and not any(check.status == "error" for check in every):
+        console.print(f"Train with:\n  {command}")
 
 
 def entry(check: "Check") -> str:

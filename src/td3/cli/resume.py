@@ -14,12 +14,16 @@ class Arguments:
     td3 resume runs/my-run
 
     td3 resume runs/my-run --steps 2000000   # train for longer
+
+    td3 resume runs/my-run --at 500000   # from an earlier checkpoint
     """
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Run folder."""
     steps: int | None = None
     """New total of environment steps per agent."""
+    at: int | None = None
+    """Continue from the checkpoint of this step; what is newer moves to RUN/aside."""
     device: str | None = None
     """Continue on another device; results then differ slightly."""
     environment: str | None = None
@@ -56,6 +60,7 @@ def run(arguments: Arguments) -> int:
             arguments.environment,
             accept_changes=arguments.accept_changes,
             ignore_stop=arguments.ignore_stop,
+            at=arguments.at,
         )
     finish(arguments.folder, code, arguments.show, arguments.quiet, arguments.json)
     return code

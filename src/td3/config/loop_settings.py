@@ -119,6 +119,12 @@ class CheckpointConfig:
         "Also save this long after the last checkpoint, e.g. 90s, 10m or 2h.",
         "For slow simulators. Does not affect results.",
     )
+    keep_every: int = setting(
+        0,
+        "Steps between checkpoints that are kept for ever; 0: none.",
+        "Each is a run folder of its own in RUN/kept, with its replay buffer.",
+        min=0,
+    )
     retry_for: str = setting(
         "1h",
         "Train on for this long if saving fails, e.g. on a full disk.",

@@ -28,12 +28,16 @@ from td3.launch.session import (
 from td3.launch.setup import Setup, set_up
 from td3.launch.start_from import start_from
 from td3.launch.variant_source import check_code
+from td3.run import checkpoint
+from td3.run.copies import rewind
 from td3.run.folder import (
+    check_entries,
     read_config,
     read_facts,
     rewrite_config,
     write_facts,
 )
+from td3.run.lock import lock_run
 from td3.run.manifest import by_step
 from td3.run.memory import check_disk
 from td3.run.versions import differences
@@ -50,6 +54,7 @@ def resume(
     accept_changes: bool = False,
     ignore_stop: bool = False,
     on_training: OnTraining = lambda training: None,
+    at: int | None = None,
 ) -> int:
     """Continue a run from its newest valid checkpoint; returns an exit code.
 
@@ -64,6 +69,7 @@ def resume(
         accept_changes: Continue even if the code of the variant changed.
         ignore_stop: Drop the run's stop conditions.
         on_training: Gets the training when it is restored.
+        at: Continue from the checkpoint of this step instead of the newest.
     """
     with current_folder() as here:
         folder = here / folder
@@ -82,9 +88,18 @@ def resume(
         setup = set_up(dataclasses.replace(config, device=device or config.device))
         with closing(setup.environment):
             check_disk(setup.config, setup.task, setup.replay_place, folder)
+            rewound = rewind_run(folder, at) if at is not None else []
             return continue_training(
-                setup, folder, origin, display, callbacks, accept_changes, on_training
+                setup, folder, origin, display, callbacks, accept_changes, on_training, rewound
             )
+
+
+def rewind_run(folder: Path, at: int) -> list[str]:
+    """Make the checkpoint of this step the newest one; returns a remark."""
+    with lock_run(folder):
+        check_entries(folder)
+        checkpoint.check_entries(folder)
+        return [rewind(folder, at)]
 
 
 def find_environment(folder: Path, env_id: str, environment: Factory | str | None) -> None:
@@ -110,6 +125,7 @@ def continue_training(
     callbacks: Sequence[Callback],
     accept_changes: bool,
     on_training: OnTraining,
+    remarks: list[str],
 ) -> int:
     """Restore the newest checkpoint and run the loop; returns an exit code."""
     with open_training(
@@ -119,7 +135,7 @@ def continue_training(
         if not accept_changes:
             check_code(code, before, folder)
         show_phase(display, "loading the checkpoint")
-        remarks = training.restore()
+        remarks = remarks + training.restore()
         if setup.config.start_from and not by_step(folder):  # stopped before its first checkpoint
             start_from(training, folder)
         if not (folder / "config.toml").exists():

@@ -21,6 +21,7 @@ from td3.launch.stop_messages import describe_early_stop, describe_full_gpu, des
 from td3.launch.variant_source import code_facts
 from td3.run import checkpoint
 from td3.run.folder import (
+    FORMAT,
     check_entries,
 )
 from td3.run.lock import lock_run
@@ -138,7 +139,7 @@ def run_loop(training: Training, event: str, display: Display | None = None) -> 
     """Train until the end, a stop request or an error; returns an exit code."""
     recorder = training.recorder
     facts = {"environments": training.environments.description, "replay": replay_facts(training)}
-    recorder.event(event, step=training.step, **facts)
+    recorder.event(event, step=training.step, format=FORMAT, **facts)
     if remark := training.environments.warning:
         recorder.event("warning", step=training.step, message=remark)
     if training.config.loop.random_steps >= (steps := training.config.loop.steps):

@@ -33,6 +33,7 @@ from td3.files import (
     write_durably,
 )
 from td3.run.aside import ASIDE, set_checkpoint_aside
+from td3.run.copies import KEPT_RUNS
 from td3.run.manifest import (
     CHECKPOINT_NAME,
     FILES,
@@ -125,6 +126,7 @@ def check_entries(run: Path) -> None:
             if names.fullmatch(path.name.removeprefix(TEMPORARY)):
                 refuse_link(path)
     check_folder(run / ASIDE)
+    check_folder(run / KEPT_RUNS)
     for own in own_folders(run):
         for name in FILES:
             refuse_link(own / name)

@@ -33,6 +33,7 @@ from td3.run.manifest import Invalid, by_step, read_manifest
 from td3.run.versions import describe_machine, versions
 from td3.untrusted import LONGEST
 
+FORMAT = 1  # of config.toml, metrics.jsonl and events.jsonl; events.jsonl has it
 FILES = ("config.toml", "metrics.jsonl", "events.jsonl")
 FACTS = ("code", "source")
 """Tables of config.toml besides settings: code of the user, and what the run started from."""

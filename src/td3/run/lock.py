@@ -77,6 +77,20 @@ def take(descriptor: int) -> bool:
     return True
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a process trains in a run folder now."""
+    for path in (folder, folder / LOCK_FILE):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            finally:
+                os.close(descriptor)
+    return False
+
+
 @contextmanager
 def lock_run(folder: Path) -> Iterator[RunLock]:
     """Hold the lock of a run folder; raises RunBusy at once if another process holds it."""

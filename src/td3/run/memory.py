@@ -133,6 +133,8 @@ def disk_bytes(config: Config, task: Task, place: str) -> int:
     """
     size, loop = config.loop.replay_size, config.loop
     saved = min(loop.steps, size + 3 * config.checkpoint.every)
+    if config.checkpoint.keep_every:  # up to all transitions
+        saved = loop.steps
     row = replay_bytes(config, task) / size
     return int(saved * row) + (image_bytes(config, task) if place == "disk" else 0)
 

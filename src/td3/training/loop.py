@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from td3.run.copies import keep_checkpoint, kept_runs
 from td3.signals import StopRequest
 from td3.training.collector import Ended
 from td3.training.divergence import freeze_diverged
@@ -137,6 +138,7 @@ class Training(TrainingState):
         self.check_lock()
         try:
             save_training(self)
+            self.keep_checkpoint()
         except OSError as error:
             remark = self.save_times.failed(error)
             if last or not remark:
@@ -146,6 +148,14 @@ class Training(TrainingState):
         if remark := self.save_times.saved():
             self.recorder.warn(self.step, remark)
         self.callbacks.call("on_checkpoint")
+
+    def keep_checkpoint(self) -> None:
+        """Keep the checkpoint for ever if it is the first regular one since `keep_every` steps."""
+        every, folder = self.config.checkpoint.keep_every, self.recorder.run.folder
+        if every and (self.finished or self.due(self.config.checkpoint.every)):
+            last = max((step for step in kept_runs(folder) if step < self.step), default=0)
+            if last // every < self.step // every:
+                keep_checkpoint(folder, self.step)
 
     def restore(self) -> list[str]:
         """Continue from the newest checkpoint; returns remarks for the user."""

@@ -24,17 +24,24 @@ def restore_metrics(recorder: Recorder, facts: dict[str, Any]) -> list[str]:
     if recorder.metrics.begins_with(length, facts.get("metrics_sha256")):
         recorder.metrics.truncate(length)
         return []
-    lines = recorder.metrics.read(length).splitlines(keepends=True)
-    kept = [line for line in lines if is_record(line, facts["step"])]
-    before = f"; the old file is {copy_aside(recorder.run.folder, path)}" if lines else ""
     recorder.metrics.close()
-    replace_file(path, b"".join(kept))
+    remark = keep_readable(recorder.run.folder, length, facts["step"])
     recorder.metrics = JsonLines(path)
-    recorder.metrics.truncate(sum(map(len, kept)))
-    return [
-        f"not exact: {path.name} is not as it was when the checkpoint was written; "
+    recorder.metrics.truncate(path.stat().st_size)
+    return [f"not exact: {remark}"]
+
+
+def keep_readable(run: Path, length: int, last_step: int) -> str:
+    """Keep the records of a damaged metrics.jsonl that can be read; returns a remark."""
+    path = run / "metrics.jsonl"
+    data = path.read_bytes()[:length] if path.exists() else b""
+    kept = [line for line in data.splitlines(keepends=True) if is_record(line, last_step)]
+    before = f"; the old file is {copy_aside(run, path)}" if data else ""
+    replace_file(path, b"".join(kept))
+    return (
+        f"{path.name} is not as it was when the checkpoint was written; "
         f"{len(kept)} readable records are kept{before}"
-    ]
+    )
 
 
 def is_record(line: bytes, last_step: int) -> bool:

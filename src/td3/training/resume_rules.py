@@ -22,6 +22,7 @@ FIXED = (
 WITHOUT_EFFECT = (
     "loop.steps",
     "checkpoint.after",
+    "checkpoint.keep_every",
     "checkpoint.retry_for",
     "track",
     "verify",
