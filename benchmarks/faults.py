@@ -55,13 +55,17 @@ ROWS = {
     7: Row("two processes, moved and read-only folders", "tests/run tests/faults/test_places.py"),
     8: Row("signals", "tests/faults/test_signals.py"),
     10: Row(
-        "resume in the middle of an episode",
-        "tests/faults/test_resume.py -k 'not kill and not gpu'",
+        "resume in the middle of an episode; changed code of an environment",
+        "tests/faults/test_resume.py tests/environments/test_simulator_state.py "
+        "tests/environments/test_environment_source.py -k 'not kill and not gpu'",
     ),
     11: Row("NaN and infinity from an environment", "tests/faults/test_bad_numbers.py"),
     12: Row("divergence", "tests/faults/test_frozen.py"),
     13: Row("action spaces", "tests/environments/test_task.py -k action"),
-    14: Row("replay equals an oracle", "tests/training/test_collector.py -k replay_buffer"),
+    14: Row(
+        "replay equals an oracle; steps equal transitions and updates",
+        "tests/training/test_collector.py tests/training/test_loop.py -k 'replay_buffer or vector'",
+    ),
     15: Row(
         "updates equal an independent reference",
         "tests/parity/test_reference.py tests/parity/test_update.py",
@@ -72,8 +76,10 @@ ROWS = {
         "tests/execution/test_own_updates.py tests/parity/test_modes.py",
     ),
     18: Row(
-        "workers and evaluators that fail or hang",
-        "tests/environments/workers tests/training/test_background_evaluation.py -k 'not parent'",
+        "environments, workers and evaluators that fail, hang, exit or print",
+        "tests/environments/workers tests/environments/test_watch.py "
+        "tests/training/test_background_evaluation.py tests/faults/test_hostile_environments.py "
+        "tests/faults/test_environment_output.py -k 'not parent'",
     ),
     19: Row(
         "no process outlives the trainer",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from td3.text import count, duration, number, parse_duration
+from td3.text import count, duration, number, parse_duration, printable
 
 
 def test_count_adds_plural_unless_one() -> None:
@@ -45,3 +45,10 @@ def test_duration_shows_two_largest_units() -> None:
 )
 def test_parse_duration_reads_units_from_large_to_small(text: str, seconds: float | None) -> None:
     assert parse_duration(text) == seconds
+
+
+def test_printable_escapes_what_could_control_a_terminal() -> None:
+    assert printable("\x1b]0;title\x07 \x9b2J\r\u202eevil") == (
+        "\\x1b]0;title\\x07 \\x9b2J\\r\\u202eevil"
+    )
+    assert printable("± 95 % → ok\n\tnext") == "± 95 % → ok\n\tnext"

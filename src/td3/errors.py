@@ -39,5 +39,8 @@ def cannot_write(error: OSError) -> str:
 
 def first_line(error: BaseException) -> str:
     """The first line of an error message, without its final point."""
-    lines = str(error).strip().splitlines()
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # an environment's own exception may not even have a text
+        lines = []
     return lines[0].rstrip(".") if lines else type(error).__name__

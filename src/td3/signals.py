@@ -14,6 +14,7 @@ STOPPING = "Stopping: finishing this step and saving. Press Ctrl-C again to exit
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, `kill`, and a terminal that closes."""
 SIGNAL_AT_PARENT_END = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
+exit_now = os._exit  # the original: during training an environment may not call it
 SHOW_CURSOR = b"\x1b[?25h"  # the progress display hides it
 
 
@@ -27,6 +28,12 @@ def block_signals(*signals: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether an exception comes from Ctrl-C. During training Ctrl-C raises none."""
+    handler = signal.getsignal(signal.SIGINT)
+    return isinstance(error, KeyboardInterrupt) and handler is signal.default_int_handler
+
+
 def end_with(parent: int) -> None:
     """Let the kernel kill this process when the one that started it ends.
 
@@ -35,7 +42,7 @@ def end_with(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SIGNAL_AT_PARENT_END, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the call
-        os._exit(1)
+        exit_now(1)
 
 
 def write_error(text: bytes) -> None:
@@ -71,7 +78,7 @@ class StopRequest:
         if self.signal:
             write_error(b"\nExited at once. 'td3 resume' continues from the last checkpoint.\n")
             write_error(SHOW_CURSOR if os.isatty(2) else b"")
-            os._exit(128 + number)
+            exit_now(128 + number)
         self.signal = number
         if not self.tell():
             write_error(f"\n{STOPPING}\n".encode())

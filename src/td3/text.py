@@ -6,6 +6,15 @@ UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in UNITS))
 
 
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that could move the cursor, hide text or give orders to a terminal."""
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes such as `\\x1b`, for a terminal."""
+    return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def count(amount: int, noun: str) -> str:
     """`1 seed`, `1,000 seeds`."""
     return f"{amount:,} {noun}{'' if amount == 1 else 's'}"

@@ -1,6 +1,7 @@
 """NaN, infinity and divergence stop a run before they are stored or saved."""
 
 import math
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from support.run_tools import tiny, train_in_pieces
+from support.run_tools import command, flags, tiny, train_in_pieces
 
 from td3.algorithm.replay import ReplayBuffer
 from td3.config import EnvironmentConfig
@@ -129,3 +130,26 @@ def test_faulty_environment_without_a_fault_steps() -> None:
     environment.reset(seed=0)
     ends = [step for step in range(1, 301) if environment.step(np.zeros(1))[3]]
     assert ends == [40, 80, 120, 160, 200, 240, 280]
+
+
+def test_resume_with_changed_code_of_the_environment_warns_even_if_quiet(tmp_path: Path) -> None:
+    module = tmp_path / "changing.py"
+    module.write_text(
+        "from gymnasium.envs.classic_control import PendulumEnv\n"
+        "class Changing(PendulumEnv):\n"
+        "    def step(self, action):\n"
+        "        state, reward, *rest = super().step(action)\n"
+        "        return state, 1 * reward, False, False, {}\n"
+    )
+    config = tiny(environment={"id": "changing:Changing", "max_episode_steps": 50})
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            command(*words, "--quiet"), capture_output=True, text=True, check=True, cwd=tmp_path
+        )
+        return done.stderr
+
+    assert run("train", *flags(config), "--run", "run") == ""
+    assert "environment" not in run("resume", "run", "--steps", "650")
+    module.write_text(module.read_text().replace("1 * reward", "-7 * reward"))
+    assert "! not exact: environment was source " in run("resume", "run", "--steps", "700")

@@ -144,3 +144,14 @@ def test_train_that_will_not_fit_leaves_no_folder(
     with pytest.raises(UserError, match="Checkpoints, which contain the replay buffer, will need"):
         td3.train("Pendulum-v1", "quick", run=tmp_path / "run", device="cpu", threads=1)
     assert not list(tmp_path.iterdir())
+
+
+def test_check_environments_too_many_for_the_memory_are_refused(free: dict[str, float]) -> None:
+    free["host"] = 8.0
+    many = dataclasses.replace(Config(), seeds=100_000)
+    memory.check_environments(many, 20_000)
+    with pytest.raises(UserError, match=r"^100,000 environments need about 100.0 GB but only 8.0"):
+        memory.check_environments(many, 1_000_000)
+    workers = dataclasses.replace(many, environment=EnvironmentConfig(workers=1_000))
+    with pytest.raises(UserError, match=r"^100,000 environments in 1,000 workers need about 50.0"):
+        memory.check_environments(workers, 0)

@@ -31,6 +31,8 @@ class Counting(gym.Env[Any, Any]):
         super().reset(seed=seed)
         self.mark = seed % MARKS if seed is not None else self.mark
         self.length = 0
+        while self.trouble == "stuck in reset":
+            time.sleep(0.01)
         return self.observe(), {}
 
     def observe(self) -> Any:

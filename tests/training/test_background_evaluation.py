@@ -22,6 +22,7 @@ from td3.algorithm.agent import TD3
 from td3.config import Config, from_dict
 from td3.environments.environment import Environment
 from td3.environments.factories import name_environment
+from td3.environments.workers import processes
 from td3.errors import RunStopped
 from td3.policy.evaluation import episode_seeds
 from td3.policy.from_agent import policy_tensors
@@ -41,7 +42,7 @@ def agents(config: Config, **changes: Any) -> TD3:
     environment = Environment(config.environment)
     environment.close()
     dims = environment.task.state_dim, environment.task.action_dim
-    return TD3(*dims, hidden_sizes=(24, 16), seed=config.agent_seeds, **changes)
+    return TD3(*dims, **{"hidden_sizes": (24, 16), "seed": config.agent_seeds, **changes})
 
 
 @contextmanager
@@ -208,6 +209,22 @@ def test_closed_evaluators_leave_no_process() -> None:
     assert time.monotonic() - start < 4  # does not wait for the episodes
     assert [process.returncode for process in processes] == [-9, -9]
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_evaluator_that_is_stopped_while_it_starts_is_named(
+    wide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wide policy does not even fit into the buffer of the connection."""
+    monkeypatch.setattr(processes, "START_SECONDS", 1.0)
+    config = config_of(TASK, environment={"patience": 0.5}, evaluation={"episodes": 1})
+    agent = agents(config, hidden_sizes=(600, 600)) if wide else agents(config)
+    with background(config, agent, 1) as evaluations:
+        evaluations.start()
+        os.kill(evaluations.links[0].process.pid, signal.SIGSTOP)
+        evaluations.begin(0, [0])
+        with pytest.raises(RunStopped, match=r"^Evaluator 0 has not answered for 1 s"):
+            evaluations.results()
 
 
 def test_background_evaluation_unused_starts_no_process() -> None:

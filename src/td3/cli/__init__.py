@@ -14,8 +14,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from td3.environments.output import output_to_stderr
 from td3.errors import RunStopped, UserError, cannot_write, nearest
 from td3.files import occupy_standard_streams
+from td3.text import printable
 
 COMMANDS = {
     "train": "train agents on an environment",
@@ -103,7 +105,10 @@ def dispatch(command: str, words: list[str]) -> int:
         hint = nearest(command, COMMANDS)
         raise UserError(f"No command {command!r}.{hint} 'td3 --help' lists them.")
     module = importlib.import_module(f"td3.cli.{command}")
-    default = module.default(words) if hasattr(module, "default") else None
+    default = None
+    if hasattr(module, "default"):
+        with output_to_stderr():  # it may import a user's module
+            default = module.default(words)
     if hasattr(module, "short_help") and {"-h", "--help"} & set(words):
         print(module.short_help(default))
         return 0
@@ -173,5 +178,5 @@ def box_sections(box: str) -> list[str]:
 
 
 def fail(message: str, code: int) -> int:
-    print(f"td3: {message}", file=sys.stderr)
+    print(f"td3: {printable(message)}", file=sys.stderr)
     return code

@@ -129,8 +129,10 @@ def run_measurement(
     if arguments.out and not arguments.out.parent.is_dir():
         raise UserError(f"The folder {arguments.out.parent} does not exist.")
     from td3.bench.measure import Rounds
+    from td3.environments.output import output_to_stderr
 
-    benchmark = measure(resolve_config(arguments), Rounds(arguments.rounds, arguments.seconds))
+    with output_to_stderr():
+        benchmark = measure(resolve_config(arguments), Rounds(arguments.rounds, arguments.seconds))
     text = json.dumps(benchmark.as_dict(), indent=2)
     if arguments.out:
         try:

@@ -1,8 +1,6 @@
 """td3 doctor"""
 
-import contextlib
 import json
-import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,9 +79,9 @@ def run(arguments: Arguments) -> int:
 
     from td3.doctor import diagnose
     from td3.doctor.machine_checks import machine_facts
+    from td3.environments.output import output_to_stderr
 
-    # What an environment prints must not end up in the JSON.
-    with contextlib.redirect_stdout(sys.stderr), Console(stderr=True).status("Checking"):
+    with output_to_stderr(), Console(stderr=True).status("Checking"):
         diagnosis = diagnose(arguments.environment, arguments.steps)
     if arguments.json:
         checks = [vars(check) for check in diagnosis.checks]

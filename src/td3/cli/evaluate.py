@@ -54,22 +54,25 @@ def run(arguments: Arguments) -> int:
         )
     import torch
 
+    from td3.environments.output import output_to_stderr
     from td3.policy.load import policies_of
     from td3.policy.pretrained import run_or_pretrained
     from td3.report.policy_scores import summarize
+    from td3.text import printable
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
     torch.set_num_threads(1)  # batches of one observation gain nothing from more threads
-    policies = policies_of(source, arguments.agent, arguments.which, arguments.variant or None)
     command = f"td3 evaluate {shlex.quote(str(source))} --environment {{task}}"
-    tasks = [policy.task_to_play(arguments.environment, command).id for policy in policies]
-    rows = play(policies, tasks, arguments)
+    with output_to_stderr():
+        policies = policies_of(source, arguments.agent, arguments.which, arguments.variant or None)
+        tasks = [policy.task_to_play(arguments.environment, command).id for policy in policies]
+        rows = play(policies, tasks, arguments)
     outcome = {
         "environment": rows[0]["environment"],
         "seed": arguments.seed,
         **summarize(rows),
     }
-    print(json.dumps(outcome) if arguments.json else table(outcome))
+    print(json.dumps(outcome) if arguments.json else printable(table(outcome)))
     return 0
 
 

@@ -64,6 +64,7 @@ def program() -> str:
 
 def draw_and_film(folder: Path) -> None:
     """Write the learning curve and a video of the best policy."""
+    from td3.environments.output import output_to_stderr
     from td3.policy.load import load_policy
     from td3.policy.video import film
     from td3.report.plots import plot
@@ -78,7 +79,9 @@ def draw_and_film(folder: Path) -> None:
 
     for write in (draw_curve, make_video):
         try:
-            for path in write():
+            with output_to_stderr():
+                paths = write()
+            for path in paths:
                 print(f"Wrote {path}")
         except UserError as error:  # training itself succeeded
             print(f"! {error}")

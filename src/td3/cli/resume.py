@@ -35,7 +35,7 @@ class Arguments:
     show: bool = False
     """At the end, draw the learning curve and record a video."""
     quiet: bool = False
-    """Print nothing but the run folder."""
+    """Print only the run folder and "not exact"."""
     json: bool = False
     """Print the result as JSON."""
 
@@ -43,13 +43,15 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     from td3.cli.outcome import finish
     from td3.config import varied
+    from td3.environments.output import output_to_stderr
     from td3.launch.progress import open_display
     from td3.run.folder import read_config
 
     config, _ = read_config(arguments.folder)
     if arguments.steps is not None:
         config = varied(config, {"loop.steps": arguments.steps})
-    with open_display(config, quiet=arguments.quiet or arguments.json) as shown:
+    quiet = arguments.quiet or arguments.json
+    with output_to_stderr(), open_display(config, quiet) as shown:
         from td3.launch.resume import resume  # loads PyTorch, which takes seconds
 
         code = resume(

@@ -59,7 +59,7 @@ class Arguments:
     )
     run: Path | None = setting(None, "Run folder to create; default: runs/…", common=True)
     show: bool = setting(False, "At the end, draw the curve and record a video.", common=True)
-    quiet: bool = setting(False, "Print nothing but the run folder.", common=True)
+    quiet: bool = setting(False, 'Print only the run folder and "not exact".', common=True)
     json: bool = setting(False, "Print the result as JSON.", common=True)
     config: Annotated[Flags, tyro.conf.arg(name="")] = Flags()
 
@@ -102,9 +102,11 @@ def run(arguments: Arguments) -> int:
             "Name an environment, e.g. 'td3 train Pendulum-v1', or use '--recipe quick'."
         )
     from td3.cli.outcome import finish
+    from td3.environments.output import output_to_stderr
     from td3.launch.progress import open_display
 
-    with open_display(config, quiet=arguments.quiet or arguments.json) as shown:
+    quiet = arguments.quiet or arguments.json
+    with output_to_stderr(), open_display(config, quiet) as shown:
         from td3.launch.start import start  # loads PyTorch, which takes seconds
 
         folder, code = start(config, arguments.run, shown)

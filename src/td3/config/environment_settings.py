@@ -55,8 +55,9 @@ class EnvironmentConfig:
     )
     patience: float = setting(
         300.0,
-        "Timeout for one step of a worker process; 0: no timeout.",
-        "On timeout the run stops and names the worker.",
+        "Timeout for one step or reset of an environment; 0: no timeout.",
+        "On timeout the run stops and names the environment. A worker process may take at least 60 "
+        "seconds to start.",
         unit="seconds",
         min=0,
     )

@@ -45,6 +45,8 @@ class Environments(ABC):
     """How many environments there are and where they run."""
     warning: str = ""
     """What a reader of the results should know about them; usually empty."""
+    resetting: NDArray[np.bool_] | None = None
+    """Which environments will ignore the next action and only reset; None: never."""
     keep_info: bool = False
     """Whether `Steps.infos` contains the last `info` of each episode; may be set at any time."""
 

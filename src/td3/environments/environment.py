@@ -10,8 +10,9 @@ from td3.config import EnvironmentConfig
 from td3.environments.episode_info import EpisodeNumbers
 from td3.environments.simulators import make, silence_pybullet
 from td3.environments.task import Task
+from td3.environments.watch import CALL, as_run_stopped, calling
 from td3.environments.wrappers import stack_frames
-from td3.errors import RunStopped, first_line
+from td3.errors import RunStopped
 from td3.layout import Observation
 
 
@@ -24,6 +25,7 @@ class Environment:
             self.space = single.observation_space
             self.env = stack_frames(single, config)
         self.task = Task.of(config.id, self.space, self.env.action_space, config.frame_stack)
+        self.is_closed = False
         self.is_fresh = True
         """Whether it has never been reset. Some simulators replay exactly only from there."""
         self.numbers = EpisodeNumbers(config.info)
@@ -35,11 +37,8 @@ class Environment:
         self.is_fresh = False
         self.info = {}
         self.numbers.start()
-        try:
-            with silence_pybullet(self.task.id):
-                observation, _ = self.env.reset(seed=seed)
-        except (Exception, SystemExit) as error:
-            raise as_run_stopped(self.task.id, error) from error
+        with calling(self.task.id, "reset"), silence_pybullet(self.task.id):
+            observation, _ = self.env.reset(seed=seed)
         return self.task.observation(observation)
 
     def step(self, action: NDArray[np.floating]) -> tuple[Observation, float, bool, bool]:
@@ -48,21 +47,23 @@ class Environment:
         A terminated episode has no future rewards; a truncated one was only cut off.
         """
         scaled = self.task.bounds.scale(action)
+        CALL.enter(self.task.id, "step")
         try:
             observation, reward, terminated, truncated, info = self.env.step(scaled)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise as_run_stopped(self.task.id, error) from error
+        finally:
+            CALL.leave()
         self.info = info if isinstance(info, dict) else {}
         if self.numbers.names:
             self.numbers.add(self.info)
-        state = self.task.observation(observation)
-        return state, self.task.reward(reward), bool(terminated), bool(truncated)
+        task, state = self.task, self.task.observation(observation)
+        ends = task.flag("terminated", terminated), task.flag("truncated", truncated)
+        return state, task.reward(reward), *ends
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):  # the environment is not needed any more
-            self.env.close()
-
-
-def as_run_stopped(env_id: str, error: BaseException) -> RunStopped:
-    """Convert a simulator's exception to one that ends the run in order."""
-    return RunStopped(f"{env_id} raised {type(error).__name__}: {first_line(error)}")
+        if self.is_closed:
+            return
+        self.is_closed = True
+        with contextlib.suppress(RunStopped), calling(self.task.id, "close"):
+            self.env.close()  # it is not needed any more

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
 from td3.environments.base import Arrays, Environments, Steps, with_location
-from td3.environments.environment import as_run_stopped
 from td3.environments.episode_info import (
     OUTCOMES,
     EpisodeInfo,
@@ -23,6 +23,7 @@ from td3.environments.episode_info import (
 )
 from td3.environments.simulators import register, silence_pybullet
 from td3.environments.task import Task
+from td3.environments.watch import CALL, Interrupted, as_run_stopped, calling
 from td3.errors import RunStopped, UserError, first_line
 from td3.seeding import Stream
 from td3.signals import block_signals, end_with
@@ -36,6 +37,8 @@ class GymVector(Environments):
     SAME_STEP returns the first state of the new episode, and the last state in `infos`.
     DISABLED returns the last state and waits for a reset.
     """
+
+    resetting: NDArray[np.bool_]
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class GymVector(Environments):
     def start(self) -> None:
         """Begin a new episode in every environment."""
         seeds: Any = [int(stream.integers(2**31)) for stream in self.streams]
-        with silence_pybullet(self.task.id):
+        with calling(self.task.id, "reset"), silence_pybullet(self.task.id):
             observations, _ = self.vector.reset(seed=seeds)
         self.begin(observations)
 
@@ -91,6 +94,7 @@ class GymVector(Environments):
     def receive(self) -> Steps:
         actions, time = self.sent
         scaled = np.stack([self.task.bounds.scale(action) for action in actions])
+        CALL.enter(self.task.id, "step")
         try:
             observations, rewards, terminated, truncated, infos = self.vector.step(scaled)
         except (EOFError, ConnectionError) as error:
@@ -98,8 +102,11 @@ class GymVector(Environments):
             raise RunStopped(
                 f"A worker process of the {self.task.id} vector ended{self.describe_exit()}"
             ) from error
-        except Exception as error:
+        except BaseException as error:
+            self.broken |= isinstance(error, Interrupted)
             raise as_run_stopped(self.task.id, error) from error
+        finally:
+            CALL.leave()
         ended = terminated | truncated
         real = ~self.resetting
         reported = self.read_infos(infos, real, ended & real)
@@ -178,7 +185,8 @@ class GymVector(Environments):
 
     def close(self) -> None:
         if not self.broken:
-            self.vector.close()
+            with suppress(RunStopped), calling(self.task.id, "close"):
+                self.vector.close()
             return
         for process in self.processes:  # closing in order would wait for the one that ended
             process.kill()

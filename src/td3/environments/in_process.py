@@ -8,7 +8,8 @@ from td3.config import EnvironmentConfig
 from td3.environments.base import Arrays, Environments, Steps, count_environments, with_location
 from td3.environments.environment import Environment
 from td3.environments.episode_info import EpisodeInfo, plain_values
-from td3.environments.replayable import ReplayableEnvironment
+from td3.environments.replayable import ReplayableEnvironment, with_index
+from td3.environments.watch import CALL
 from td3.errors import RunStopped
 from td3.seeding import Stream
 
@@ -39,6 +40,7 @@ class InProcess(Environments):
         states = np.empty_like(self.states)
         infos: dict[int, EpisodeInfo] = {}
         for index, (one, action) in enumerate(zip(self.replayable, actions, strict=True)):
+            CALL.place = index, time
             try:
                 next_state, reward, terminated, truncated = one.step(action, time)
             except RunStopped as error:
@@ -49,6 +51,7 @@ class InProcess(Environments):
             if terminated or truncated:
                 final = plain_values(one.ended.final) if self.keep_info else {}
                 infos[index] = EpisodeInfo(one.ended.numbers, final)
+        CALL.place = None
         self.states = states
         return steps._replace(infos=infos) if infos else steps
 
@@ -63,7 +66,7 @@ class InProcess(Environments):
         diverged = [
             index
             for index, one in enumerate(self.replayable)
-            if not one.restore({key: arrays[f"{index}.{key}"] for key in one.KEYS})
+            if not one.restore(with_index(index, arrays))
         ]
         self.states = np.stack([one.state for one in self.replayable])
         return diverged, self.explain_restart(diverged)

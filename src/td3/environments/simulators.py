@@ -21,8 +21,11 @@ from td3.environments.factories import (
     is_local,
     newest_version,
 )
+from td3.environments.output import no_output
+from td3.environments.watch import CALL, Interrupted, as_run_stopped
 from td3.environments.wrappers import add_wrappers
 from td3.errors import UserError, first_line, nearest
+from td3.signals import is_ctrl_c
 
 # part of an id, in lower case → (module that registers it, extra that installs the module)
 SIMULATORS = {
@@ -46,6 +49,7 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
     factory = find_factory(config.id)
     if factory is None:
         register(config.id)
+    CALL.enter(config.id, "make")
     kwargs: dict[str, Any] = dict(config.kwargs)
     if config.pixels:
         render_mode = render_mode or "rgb_array"
@@ -68,8 +72,14 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
         raise UserError(f"No environment {config.id!r} is registered.{hint}") from error
     except UserError:
         raise
-    except (Exception, SystemExit) as error:  # the environment's own code may raise anything
+    except BaseException as error:  # the environment's own code may raise anything
+        if is_ctrl_c(error):
+            raise
+        if isinstance(error, Interrupted):
+            raise as_run_stopped(config.id, error) from error
         raise UserError(f"Cannot make {config.id}: {first_line(error)}.") from error
+    finally:
+        CALL.leave()
 
 
 def make_bare(
@@ -162,17 +172,5 @@ def silence_pybullet(env_id: str) -> Iterator[None]:
     if "BulletEnv" not in env_id:
         yield
         return
-    sys.stdout.flush()
-    sys.stderr.flush()
-    saved = [os.dup(descriptor) for descriptor in (1, 2)]
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for descriptor in (1, 2):
-            os.dup2(devnull, descriptor)
+    with no_output():
         yield
-    finally:
-        ctypes.CDLL(None).fflush(None)
-        for descriptor, copy in zip((1, 2), saved, strict=True):
-            os.dup2(copy, descriptor)
-            os.close(copy)
-        os.close(devnull)

@@ -4,6 +4,7 @@ Inside td3 an observation is a flat float32 vector (`observations.py`) and every
 lies in [-1, 1]. Only this package knows the shapes and bounds of the simulator.
 """
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from gymnasium import spaces
 
 from td3.environments.bounds import ActionBounds
 from td3.environments.observations import describe, observation_layout
-from td3.errors import RunStopped, UserError
+from td3.errors import RunStopped, UserError, first_line
 from td3.layout import Layout, Observation, flatten, layout_size, stack_layout
 
 MAX_REWARD = float(np.finfo(np.float32).max)  # the replay buffer stores float32
@@ -80,9 +81,10 @@ class Task:
         """Return one observation as a flat vector; raise RunStopped if it is invalid."""
         try:
             state = flatten(self.layout, observation)
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        except Exception as error:  # its objects may raise anything
             raise RunStopped(
-                f"{self.id} returned an observation that does not match its space: {error}"
+                f"{self.id} returned an observation that does not match its space: "
+                f"{first_line(error)}"
             ) from error
         # isfinite().all() takes three times as long.
         if np.count_nonzero(np.isfinite(state)) < state.size:
@@ -96,10 +98,30 @@ class Task:
         """Return a reward as a float; raise RunStopped if it is not a finite number."""
         try:
             value = float(reward) if isinstance(reward, float) else float(np.asarray(reward).item())
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # its objects may raise anything
             raise RunStopped(
-                f"{self.id} returned a reward that is not a number ({reward!r})"
+                f"{self.id} returned a reward that is not a number ({describe_value(reward)})"
             ) from error
         if not abs(value) < MAX_REWARD:
             raise RunStopped(f"{self.id} returned a non-finite reward ({value})")
         return value
+
+    def flag(self, name: str, value: Any) -> bool:
+        """Return `terminated` or `truncated`; raise RunStopped unless it is true or false."""
+        if value is True or value is False:
+            return value
+        with contextlib.suppress(Exception):
+            array = np.asarray(value)
+            if array.size == 1 and array.dtype.kind in "biuf" and array.item() in (0, 1):
+                return bool(array.item())
+        raise RunStopped(
+            f"{self.id} returned {name} that is neither true nor false ({describe_value(value)})"
+        )
+
+
+def describe_value(value: Any) -> str:
+    """A short description for messages."""
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # it may raise anything
+        return type(value).__name__

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from td3.config import Config, describe_settings
 from td3.signals import STOPPING
-from td3.text import count, duration
+from td3.text import count, duration, printable
 
 if TYPE_CHECKING:  # at run time it would load torch before anything is open_display
     from td3.training.metrics import Record
@@ -31,15 +31,14 @@ FIGURES = {  # key of the training records → label, format
 
 
 @contextlib.contextmanager
-def open_display(config: Config, quiet: bool) -> Iterator["Display | None"]:
-    """The progress display of a run, or None if it is quiet."""
-    display = None if quiet else Display(config)
+def open_display(config: Config, quiet: bool) -> Iterator["Display"]:
+    """The progress display of a run; a quiet one shows only why a result is not exact."""
+    display = QuietDisplay() if quiet else Display(config)
     try:
         yield display
     finally:
-        if display:
-            with contextlib.suppress(OSError, SystemExit):  # the terminal is gone
-                display.close()
+        with contextlib.suppress(OSError, SystemExit):  # the terminal is gone
+            display.close()
 
 
 class Pace(ProgressColumn):
@@ -75,7 +74,7 @@ class Display:
         seeds = count(config.seeds, "seed") if config.seeds > 1 else f"seed {config.seed}"
         if config.grid:
             seeds += f" × {len(config.combinations)} settings = {config.agents} agents"
-        self.title = f"{config.environment.id} · {seeds}"
+        self.title = printable(f"{config.environment.id} · {seeds}")
         self.bar = Progress(
             BarColumn(bar_width=None),
             TaskProgressColumn(),
@@ -136,7 +135,7 @@ class Display:
 
     def print(self, line: str) -> None:
         """Print a line as it is: rich neither breaks nor formats it."""
-        self.console.print(line, soft_wrap=True, markup=False)
+        self.console.print(printable(line), soft_wrap=True, markup=False)
 
     def take_resumed(self, record: "Record") -> None:
         self.frozen = {agent for agent, frozen in enumerate(record["frozen"]) if frozen}
@@ -228,6 +227,26 @@ class Display:
             self.stops, self.doing = False, ""
             self.live.refresh()
             self.live.stop()
+
+
+class QuietDisplay(Display):
+    """Shows only why a result is not exact."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False)
+
+    def phase(self, doing: str) -> None: ...
+
+    def step(self, step: int) -> None: ...
+
+    def stopping(self) -> bool:
+        return False
+
+    def write(self, record: "Record") -> None:
+        if record["kind"] == "remark" and record["message"].startswith("not exact"):
+            self.print(f"! {record['message']}")
+
+    def close(self) -> None: ...
 
 
 def best_steps(metrics: Path) -> dict[int, int]:

@@ -128,6 +128,7 @@ def continue_training(
     remarks: list[str],
 ) -> int:
     """Restore the newest checkpoint and run the loop; returns an exit code."""
+    changed = differences(origin, setup.more_versions)
     with open_training(
         setup.config, folder, display, setup.replay_place, setup.environment, callbacks
     ) as training:
@@ -144,7 +145,7 @@ def continue_training(
         if code != before:
             write_facts(folder, "code", code)
             remarks.append("not exact: the code of the variant changed")
-        remarks += [f"not exact: {difference}" for difference in differences(origin)]
+        remarks += [f"not exact: {difference}" for difference in changed]
         facts = {"best": training.best, "frozen": training.population.frozen.tolist()}
         found = best_steps(folder / "metrics.jsonl")
         record = {"kind": "resumed", "step": training.step, "best_steps": found, **facts}

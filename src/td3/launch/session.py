@@ -12,6 +12,7 @@ import torch
 from td3.config import Config
 from td3.config.variants import load_variant
 from td3.environments.environment import Environment
+from td3.environments.watch import Watch
 from td3.errors import RunStopped, UserError
 from td3.files import check_file, occupy_standard_streams
 from td3.integrations import make_tracker
@@ -26,7 +27,8 @@ from td3.run.folder import (
 )
 from td3.run.lock import lock_run
 from td3.run.memory import IMAGES_FILE, describe_replay
-from td3.signals import StopRequest
+from td3.signals import StopRequest, write_error
+from td3.text import printable
 from td3.training.callbacks import Callback, Callbacks, check_callback, load_callback
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Sink
@@ -66,13 +68,22 @@ def open_training(
     with ExitStack() as stack:
         occupy_standard_streams()
         lock = stack.enter_context(lock_run(folder))
+        stack.enter_context(Watch(config.environment.patience, lambda text: report(text)))
         check_entries(folder)
         checkpoint.check_entries(folder)
         check_file(folder / IMAGES_FILE)
         all_callbacks = make_callbacks(config, callbacks)
         sinks: list[Sink] = []
+        training: Training | None = None
+
+        def report(problem: str) -> None:
+            message = describe_stop(training, RunStopped(problem)) if training else problem
+            write_error(f"\ntd3: {printable(message)}\n".encode())
+            if training:
+                note_stop(training, message)
 
         def warn(message: str) -> None:
+            assert training
             training.recorder.warn(training.step, message)
 
         for name in config.track:
@@ -150,7 +161,7 @@ def run_loop(training: Training, event: str, display: Display | None = None) -> 
         with StopRequest(display.stopping if display else lambda: False) as stop:
             training.loop(stop)
     except torch.OutOfMemoryError as error:
-        recorder.event("stop", step=training.step, message=str(error))
+        note_stop(training, str(error))
         raise RunStopped(describe_full_gpu(training)) from error
     except UserError:
         raise
@@ -159,7 +170,7 @@ def run_loop(training: Training, event: str, display: Display | None = None) -> 
         if not own and not isinstance(error, RunStopped | OSError):
             raise
         cause = traceback.format_exception(error.__cause__ or error)
-        recorder.event("stop", step=training.step, message=str(error), traceback=cause)
+        note_stop(training, str(error), traceback=cause)
         raise RunStopped(describe_stop(training, error, own)) from error
     if training.finished and training.evaluations.step is None:
         recorder.event("finish", step=training.step)
@@ -170,6 +181,12 @@ def run_loop(training: Training, event: str, display: Display | None = None) -> 
         return 0
     recorder.event("stop", step=training.step)
     return stop.exit_code
+
+
+def note_stop(training: Training, message: str, **facts: object) -> None:
+    """Write into events.jsonl why a run stops, unless an environment closed that file."""
+    with suppress(OSError):
+        training.recorder.event("stop", step=training.step, message=message, **facts)
 
 
 def changeable_parts(training: Training) -> list[object]:

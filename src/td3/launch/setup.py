@@ -1,17 +1,23 @@
 """What is decided and checked before a run starts: device, task, memory, threads."""
 
 import dataclasses
+import os
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from td3.config import Config
 from td3.config.checks import check
 from td3.environments.environment import Environment
+from td3.environments.source import describe_code
 from td3.environments.task import Task
 from td3.errors import UserError
 from td3.layout import has_images
-from td3.run.memory import check_memory
+from td3.run.memory import check_environments, check_memory
+
+MANY, SAMPLE = 500, 8  # environments; fewer than MANY fit everywhere
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,11 @@ class Setup:
     def task(self) -> Task:
         return self.environment.task
 
+    @property
+    def more_versions(self) -> dict[str, str]:
+        """What a run records about the code of its environment."""
+        return {"environment": found} if (found := describe_code(self.environment)) else {}
+
 
 def set_up(config: Config) -> Setup:
     """Check a configuration before anything is written. Raises UserError if it cannot be used."""
@@ -36,12 +47,33 @@ def set_up(config: Config) -> Setup:
     config = dataclasses.replace(config, device=str(device))
     environment = make_first_environment(config)
     try:
+        check_environments(config, environment_bytes(config))
         place = check_memory(config, environment.task)
         threads = config.threads or choose_threads(config, environment.task)
     except BaseException:
         environment.close()
         raise
     return Setup(dataclasses.replace(config, threads=threads), environment, place)
+
+
+def environment_bytes(config: Config) -> int:
+    """The memory of one environment, measured if there will be so many that it matters."""
+    if config.agents * config.environment.count < MANY:
+        return 0
+    before, made = resident_bytes(), [Environment(config.environment) for _ in range(SAMPLE)]
+    for environment in made:
+        environment.reset(seed=0)
+    grown = resident_bytes() - before
+    for environment in made:
+        environment.close()
+    return max(0, grown) // SAMPLE
+
+
+def resident_bytes() -> int:
+    """The memory that this process uses; 0 where the system does not tell."""
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def read_task(config: Config) -> Task:

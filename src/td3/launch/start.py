@@ -65,7 +65,7 @@ def start_training(
 ) -> tuple[Path, int]:
     """Make the run folder and run the loop; returns the folder and an exit code."""
     is_new = folder is None or not folder.exists()
-    folder = create(setup.config, folder, here)
+    folder = create(setup.config, folder, here, setup.more_versions)
     try:
         check_disk(setup.config, setup.task, setup.replay_place, folder)
         with open_training(

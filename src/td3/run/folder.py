@@ -88,7 +88,12 @@ class RunFolder:
         return self.folder / "policy" / f"agent-{agent}{'-last' if last else ''}.safetensors"
 
 
-def create(config: Config, folder: Path | None, here: Path = Path()) -> Path:
+def create(
+    config: Config,
+    folder: Path | None,
+    here: Path = Path(),
+    more_versions: Mapping[str, str] | None = None,
+) -> Path:
     """Make a run folder with its config.toml. Existing files are never overwritten.
 
     Without `folder`, it is a new one in `here / "runs"`.
@@ -106,7 +111,8 @@ def create(config: Config, folder: Path | None, here: Path = Path()) -> Path:
         raise UserError(
             f"{folder} exists and is not an empty folder; choose another one with --run."
         )
-    tables = to_dict(config) | {"versions": versions(), "machine": describe_machine()}
+    used = versions() | dict(more_versions or {})
+    tables = to_dict(config) | {"versions": used, "machine": describe_machine()}
     try:
         make_folders(folder)
         replace_file(folder / "config.toml", to_toml(tables).encode())

@@ -115,4 +115,5 @@ def lock_run(folder: Path) -> Iterator[RunLock]:
         for descriptor in opened:
             if descriptor in descriptors:  # not so in a forked child
                 descriptors.remove(descriptor)
-                os.close(descriptor)
+                with suppress(OSError):  # an environment may have closed it
+                    os.close(descriptor)

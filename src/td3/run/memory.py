@@ -18,9 +18,10 @@ from td3.environments.bounds import ActionBounds
 from td3.environments.task import Task
 from td3.errors import UserError
 from td3.layout import Layout, channels_first, has_images, layout_size, parts_of, unstack_layout
-from td3.text import data_size
+from td3.text import count, data_size
 
 IMAGES_FILE = "replay.images"  # images of a replay buffer that does not fit into memory
+PROCESS_BYTES = 50_000_000  # of a worker without its environments
 SHARE = 0.9  # of the free memory; the rest is for simulators and networks
 
 
@@ -70,6 +71,20 @@ def available_bytes() -> int | None:
     except (OSError, ValueError):
         pass
     return min(found) if found else None
+
+
+def check_environments(config: Config, each: int) -> None:
+    """Refuse more environments than fit into memory; one needs `each` bytes."""
+    own, free = config.environment, available_bytes()
+    total = config.agents * own.count
+    processes = total if own.vectorization == "async" else min(own.workers, total)
+    needed = total * each + processes * PROCESS_BYTES
+    if free is not None and needed > free:
+        where = f" in {count(processes, 'worker')}" if processes else ""
+        raise UserError(
+            f"{count(total, 'environment')}{where} need about {data_size(needed)} but only "
+            f"{data_size(free)} of memory are free; use fewer agents, environments or workers."
+        )
 
 
 def network_bytes(config: Config, task: Task) -> int:

@@ -7,6 +7,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 PACKAGES = ("td3", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "pybullet", "Box2D")
@@ -69,9 +70,9 @@ def processor() -> str:
     )
 
 
-def differences(origin: dict[str, str]) -> list[str]:
+def differences(origin: dict[str, str], more_versions: Mapping[str, str]) -> list[str]:
     """Versions and machine facts that differ from `origin`, one phrase each."""
-    now = versions() | describe_machine()
+    now = versions() | dict(more_versions) | describe_machine()
     return [
         f"{name} was {origin[name]}, is {now.get(name, 'missing')}"
         for name in origin

@@ -25,6 +25,7 @@ from td3.environments.workers.processes import (
     Link,
     RemoteTraceback,
     portable_spec,
+    start_patience,
     start_process,
     stop_all,
 )
@@ -72,25 +73,28 @@ class BackgroundEvaluation(LoopEvaluation):
             "ring_every": self.ring_every,
         }
         for number in range(self.processes):
-            link = start_process("td3.training.evaluator", f"Evaluator {number}", **ONE_THREAD)
+            link = start_process(
+                "td3.training.evaluator", f"Evaluator {number}", self.patience, **ONE_THREAD
+            )
             self.links.append(link)
             self.idle.put(link)
             with suppress(ConnectionError):  # it has ended; `play_elsewhere` reports it
                 link.connection.send_bytes(json.dumps(facts).encode())
 
     def play_elsewhere(self, agent: int, policy: dict[str, Tensor]) -> Evaluation:
-        link = self.idle.get()
+        link, waited = self.idle.get(), start_patience(self.patience)
         try:
             link.connection.send_bytes(json.dumps(self.seeds[agent]).encode())
             link.connection.send_bytes(
                 save({k: tensor.contiguous() for k, tensor in policy.items()})
             )
-            read(link.connection)  # the first action; starting a simulator may take long
+            read(link.connection, waited)  # the first action; starting a simulator may take long
+            waited = self.patience
             answer = json.loads(receive(link.connection, self.patience + self.ring_every))
         except (EOFError, ConnectionError):
             raise link.exit_error() from None
-        except TimeoutError:
-            raise link.timeout_error(self.patience) from None
+        except (TimeoutError, BlockingIOError):
+            raise link.timeout_error(waited) from None
         finally:
             self.idle.put(link)
         if facts := answer.get("failure"):

@@ -71,6 +71,8 @@ class Collector:
         self.owners = np.repeat(np.arange(agents), self.count)
         """The agent that each environment belongs to."""
         self.indices = np.arange(len(self.owners))
+        self.uncounted = 0
+        """Real steps of all agents that make up less than one step of each."""
         scale = np.broadcast_to(np.asarray(reward_scale, dtype=np.float64), agents)
         self.reward_scale = scale[self.owners]
         # Rewards are checked to fit into float32; multiplied by more than 1 they may not.
@@ -82,6 +84,24 @@ class Collector:
         """Agents that act at random while others learn, and the streams of their actions."""
         self.noise_factor = 1.0
         """Factor on the exploration noise (`schedules.py`)."""
+
+    def next_steps(self) -> int:
+        """How many steps each agent takes when all environments step once.
+
+        An environment that only resets takes none. Then it is the mean over the agents, rounded
+        down; the rest counts later.
+        """
+        resetting = self.environments.resetting
+        if resetting is None:
+            return self.count
+        self.uncounted += int(np.count_nonzero(~resetting))
+        steps, self.uncounted = divmod(self.uncounted, len(self.frozen))
+        return steps
+
+    def acting(self) -> slice | NDArray[np.bool_]:
+        """The environments that use their next action."""
+        resetting = self.environments.resetting
+        return slice(None) if resetting is None else ~resetting
 
     def random_actions(self) -> NDArray[np.float32]:
         """Uniform over the action range."""

@@ -1,6 +1,7 @@
 """The training loop."""
 
 import numpy as np
+import torch
 
 from td3.run.copies import keep_checkpoint, kept_runs
 from td3.signals import StopRequest
@@ -61,8 +62,11 @@ class Training(TrainingState):
         t - 1 is stored after the update, and that of t does not exist yet). The update in the
         authors' code samples transitions up to step t.
         """
-        self.step += self.collector.count
+        self.taken = self.collector.next_steps()
+        self.step += self.taken
         self.schedules.apply(self.step)
+        if not torch.is_grad_enabled():  # an environment may have turned it off
+            torch.set_grad_enabled(True)
         loop, states = self.config.loop, self.environments.states
         learning = self.step > loop.random_steps
         acting = learning or bool(self.config.start_from)
@@ -73,12 +77,13 @@ class Training(TrainingState):
             actions = self.collector.random_actions()
         self.collector.send(actions, self.step)
 
-        if learning and loop.update == "step" and self.replay.filled:
-            self.learner.learn(self.collector.count * loop.updates_per_step)
+        if learning and loop.update == "step" and self.replay.filled and self.taken:
+            self.learner.learn(self.taken * loop.updates_per_step)
         if acting:
             self.interval.add_actions(self.collector.zero_where_frozen(chosen))
         if self.agent.normalizer:
-            self.agent.normalizer.observe(self.collector.owners, states)
+            rows = self.collector.acting()
+            self.agent.normalizer.observe(self.collector.owners[rows], states[rows])
         self.store()
 
         ended = self.collector.receive(self.learner.prefetch_actions)
@@ -98,7 +103,7 @@ class Training(TrainingState):
 
     def due(self, every: int) -> bool:
         """Whether the last step reached or passed a multiple of `every`."""
-        return self.step // every > (self.step - self.collector.count) // every
+        return self.step // every > (self.step - self.taken) // every
 
     def evaluate(self) -> None:
         """Start an evaluation of all agents; in the background, training continues meanwhile."""

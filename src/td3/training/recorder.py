@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,5 +51,6 @@ class Recorder:
         self.event("progress", step=step, steps_per_second=round(speed, 1))
 
     def close(self) -> None:
-        self.metrics.close()
-        self.run.events.close()
+        for file in (self.metrics, self.run.events):
+            with suppress(OSError):  # an environment may have closed its descriptor
+                file.close()

@@ -32,8 +32,12 @@ def warn_of_endless_episodes(state: TrainingState) -> None:
         return
     state.warned_of_length = True
     name = state.environments.task.id
-    message = f"{name} has not ended an episode for {ENDLESS:,} steps; give it a time limit, e.g. "
-    state.recorder.warn(state.step, message + "--environment.max-episode-steps 1000")
+    message = (
+        f"{name} has not ended an episode for {ENDLESS:,} steps; give it a time limit, e.g. "
+        "--environment.max-episode-steps 1000. Otherwise checkpoints grow with the episode, unless "
+        "the state of the simulator can be saved (MuJoCo, classic control, plain attributes)"
+    )
+    state.recorder.warn(state.step, message)
 
 
 def record_evaluations(state: TrainingState) -> list[Record]:

@@ -60,8 +60,11 @@ class TrainingState:
     """Highest mean return of an evaluation of each agent."""
     schedules: Schedules = field(init=False)
     save_times: SaveTimes = field(init=False)
+    taken: int = field(init=False)
+    """Steps of each agent in the last step of all environments."""
 
     def __post_init__(self) -> None:
+        self.taken = self.collector.count
         self.save_times = SaveTimes(self.config.checkpoint)
         self.schedules = Schedules(self.config, self.agent, self.collector)
         self.best = [-np.inf] * self.agent.agents

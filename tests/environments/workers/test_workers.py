@@ -232,6 +232,30 @@ def test_worker_that_hangs_is_named_in_the_error(
     assert time.monotonic() - start < 4  # 1.5 seconds for all of them, not each
 
 
+def test_new_worker_that_hangs_in_its_reset_is_named_in_the_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "START_SECONDS", 3.0)
+    monkeypatch.setattr(processes, "CLOSE_SECONDS", 0.5)
+    config = EnvironmentConfig(TASK, {"trouble": "stuck in reset"}, patience=0.3)
+    task = Environment(config).task
+    with pytest.raises(RunStopped, match=r"^Environment worker 0 .* has not answered for 3 s"):
+        WorkerPool(config, streams(2), NEVER, 2, task)
+
+
+def test_worker_that_is_stopped_while_it_starts_does_not_block_the_sender(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "START_SECONDS", 1.0)
+    monkeypatch.setattr(processes, "CLOSE_SECONDS", 0.5)
+    link = processes.start_process("td3.environments.workers.worker", "Worker 7", 0.3)
+    os.kill(link.process.pid, signal.SIGSTOP)
+    with pytest.raises(BlockingIOError):
+        link.connection.send_bytes(bytes(10_000_000))
+    processes.stop_all([link])
+    assert link.process.returncode == -9
+
+
 def test_worker_that_exits_is_named_in_the_error() -> None:
     config = EnvironmentConfig(TASK, {"trouble": "exit", "at": 1})
     workers = WorkerPool(config, streams(4), NEVER, 2)

@@ -25,8 +25,16 @@ def wake(connection: Connection) -> None:
     connection.send_bytes(b"")
 
 
-def read(connection: Connection) -> bytes:
-    """Return the next message or wake-up; raise EOFError if the other side has closed."""
+def read(connection: Connection, timeout: float = math.inf) -> bytes:
+    """Return the next message or wake-up.
+
+    Raises:
+        EOFError: The other side has closed.
+        TimeoutError: Nothing came for `timeout` seconds.
+    """
+    countdown = Countdown(timeout)
+    while timeout < math.inf and not connection.poll(min(timeout, 1.0)):
+        countdown.check()
     try:
         return connection.recv_bytes()
     except OSError:  # reset, or closed in the middle of a message
@@ -42,8 +50,5 @@ def receive(connection: Connection, timeout: float = math.inf) -> bytes:
     """
     message = b""
     while not message:
-        countdown = Countdown(timeout)
-        while not connection.poll(min(timeout, 1.0)):
-            countdown.check()
-        message = read(connection)
+        message = read(connection, timeout)
     return message

@@ -29,6 +29,7 @@ from td3.environments.workers.processes import (
     Link,
     RemoteTraceback,
     portable_spec,
+    start_patience,
     start_process,
     stop_all,
 )
@@ -71,12 +72,12 @@ class WorkerPool(Environments):
             self.block = SharedBlock(memory, *shape)
             for number, indices in enumerate(self.indices):
                 module, name = "td3.environments.workers.worker", worker_name(number, indices)
-                self.links.append(start_process(module, name, memory))
+                self.links.append(start_process(module, name, self.timeout, memory))
                 own = {"worker": number, "indices": [indices.start, indices.stop]}
                 self.send_message(self.links[-1], json.dumps(facts | own).encode())
             self.connections = [link.connection for link in self.links]
             self.block.needs_seed[:] = True
-            self.seed_new()
+            self.seed_new(start_patience(self.timeout))
         except BaseException:
             self.close()
             raise
@@ -126,12 +127,12 @@ class WorkerPool(Environments):
             found[index] = EpisodeInfo(numbers, finals.get(index, {}))
         return found
 
-    def seed_new(self) -> None:
+    def seed_new(self, timeout: float | None = None) -> None:
         """Seed every new object, in the order in which `InProcess` would."""
         for index in np.flatnonzero(self.block.needs_seed):
             self.block.seeds[index] = int(self.streams[index].integers(2**31))
         self.command(Command.SEED)
-        self.wait()
+        self.wait(timeout or self.timeout)
 
     def begin_again(self, indices: Sequence[int], time: int) -> None:
         self.time = time
@@ -145,13 +146,12 @@ class WorkerPool(Environments):
         arrays: Arrays = {}
         for link in self.links:
             arrays |= load(self.receive_message(link))
-        return {key: arrays[key] for key in checkpoint_keys(range(len(self.streams)))}
+        return in_order(arrays, range(len(self.streams)))
 
     def restore(self, arrays: Arrays) -> tuple[list[int], str]:
         self.command(Command.RESTORE)
         for link, indices in zip(self.links, self.indices, strict=True):
-            own = {key: np.ascontiguousarray(arrays[key]) for key in checkpoint_keys(indices)}
-            self.send_message(link, save(own))
+            self.send_message(link, save(in_order(arrays, indices)))
         self.wait()
         diverged = np.flatnonzero(self.block.needs_seed).tolist()
         if diverged:
@@ -184,6 +184,8 @@ class WorkerPool(Environments):
             link.connection.send_bytes(message)
         except ConnectionError:
             raise link.exit_error() from None
+        except BlockingIOError:
+            raise link.timeout_error(start_patience(self.timeout)) from None
 
     def receive_message(self, link: Link) -> bytes:
         try:
@@ -208,8 +210,10 @@ def read_task(config: EnvironmentConfig) -> Task:
     return environment.task
 
 
-def checkpoint_keys(indices: range) -> list[str]:
-    return [f"{index}.{key}" for index in indices for key in ReplayableEnvironment.KEYS]
+def in_order(arrays: Arrays, indices: range) -> Arrays:
+    """The arrays of these environments, in the order in which `InProcess` has them."""
+    keys = [f"{index}.{key}" for index in indices for key in ReplayableEnvironment.KEYS]
+    return {key: np.ascontiguousarray(arrays[key]) for key in keys if key in arrays}
 
 
 def worker_name(number: int, indices: range) -> str:

@@ -3,8 +3,12 @@
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import select
+import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -24,6 +28,8 @@ from td3.errors import RunStopped, UserError, first_line
 from td3.signals import STOP_SIGNALS, block_signals, end_with
 
 CLOSE_SECONDS = 10.0
+START_SECONDS = 60.0
+"""A process may need so long to start, even if environment.patience is shorter."""
 GRACE_SECONDS = 5.0
 
 
@@ -82,9 +88,23 @@ def stop_all(links: Sequence[Link]) -> None:
             link.process.wait()
 
 
-def start_process(module: str, name: str, *descriptors: int, **environment: str) -> Link:
-    """Run `python -m module` with a connection, these descriptors and our import path."""
+def start_patience(patience: float) -> float:
+    """How long to wait for a process that has just been started."""
+    return max(patience, START_SECONDS)
+
+
+def start_process(
+    module: str, name: str, patience: float, *descriptors: int, **environment: str
+) -> Link:
+    """Run `python -m module` with a connection, these descriptors and our import path.
+
+    Sending raises BlockingIOError if the process has read nothing for `patience` seconds.
+    """
     ours, theirs = Pipe()
+    if math.isfinite(patience):
+        seconds = struct.pack("ll", math.ceil(start_patience(patience)), 0)
+        with socket.socket(fileno=os.dup(ours.fileno())) as channel:
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
     command = [sys.executable, "-P", "-W", "ignore", "-m", module]
     # A signal to the whole group must reach only this process, which saves and then stops them.
     with block_signals(*STOP_SIGNALS), theirs:
@@ -145,6 +165,7 @@ def serve_parent(
 ) -> None:
     """In the other process: call `serve` with the first message until the connection closes."""
     end_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # so an environment's KeyboardInterrupt is its own
     watchdog = threading.Thread(target=exit_with_parent, args=(parent, descriptor), daemon=True)
     watchdog.start()
     try:

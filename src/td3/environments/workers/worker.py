@@ -14,10 +14,9 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from td3.config import EnvironmentConfig
-from td3.environments.base import Arrays
 from td3.environments.environment import Environment
 from td3.environments.episode_info import plain_values
-from td3.environments.replayable import ReplayableEnvironment
+from td3.environments.replayable import ReplayableEnvironment, with_index
 from td3.environments.workers.messages import receive
 from td3.environments.workers.processes import describe_error, register_spec, serve_parent
 from td3.environments.workers.shared_memory import Command, SharedBlock
@@ -132,8 +131,7 @@ class Worker:
         arrays = load(receive(self.connection))
         for one, index in zip(self.environments, self.indices, strict=True):
             self.current = index
-            history: Arrays = {key: arrays[f"{index}.{key}"] for key in one.KEYS}
-            self.block.needs_seed[index] = not one.restore(history)
+            self.block.needs_seed[index] = not one.restore(with_index(index, arrays))
             self.block.states[index] = one.state
 
     def close(self) -> None:
