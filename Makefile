@@ -3,6 +3,7 @@
 # make docs      set up, build the documentation site into site/
 # make learning  tests that train until something is learnt (minutes each)
 # make faults    the long form of the fault tests: kills, damage, hostile input, a soak (hours)
+# make locks     write requirements.lock and requirements-torch.lock anew (needs uv)
 # make clean     remove the virtual environment
 
 PYTHON ?= python3
@@ -15,7 +16,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 TORCH ?=
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: train test docs learning faults lint clean
+# `make test LOCKED=1` installs only files whose hashes are in the two lock files. Not covered: torch
+# from another index (TORCH), which has other files, and the tools that build a source package.
+LOCKED ?=
+HASHED := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps
+
+EXTRAS := plot,video,pixels,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,tune,postgres,export,test
+
+.PHONY: train test docs learning faults lint locks clean
 
 train: $(VENV)/.train
 	$(BIN)/td3 train --recipe quick --show
@@ -41,6 +49,14 @@ lint: $(VENV)/.test
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
+ifneq ($(LOCKED),)
+$(VENV)/.train $(VENV)/.test $(VENV)/.docs: $(VENV)/bin/python $(SOURCES) requirements.lock
+	@echo "Setting up $(VENV) with hashes …"
+	$(if $(TORCH),$(PIP) torch $(TORCH),$(HASHED) --require-hashes -r requirements-torch.lock)
+	$(HASHED) --require-hashes -r requirements.lock
+	$(HASHED) --no-build-isolation -e .
+	@touch $(VENV)/.train $(VENV)/.test $(VENV)/.docs
+else
 $(VENV)/.train: $(VENV)/bin/python $(SOURCES)
 	@echo "Setting up $(VENV) …"
 	$(PIP) torch $(TORCH)
@@ -48,12 +64,24 @@ $(VENV)/.train: $(VENV)/bin/python $(SOURCES)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.train
-	$(PIP) -e '.[plot,video,pixels,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,tune,postgres,export,test]'
+	$(PIP) -e '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.train
 	$(PIP) -e '.[docs]'
 	@touch $@
+endif
+
+# Only torch brings the GPU libraries. Hashes are of the files on PyPI, for every platform.
+COMPILE := uv pip compile --quiet --universal --python-version 3.11.5 --generate-hashes \
+  --no-emit-index-url --no-header --no-annotate -c constraints.txt
+comma := ,
+
+locks:
+	echo torch | $(COMPILE) - -o requirements-torch.lock
+	printf '%s\n' hatchling editables | $(COMPILE) pyproject.toml - -o requirements.lock \
+	  $(foreach extra,$(subst $(comma), ,$(EXTRAS)) docs,--extra $(extra)) \
+	  $$(sed -nE 's/^((torch|triton|nvidia|cuda)[a-z0-9-]*)==.*/--no-emit-package \1/p' requirements-torch.lock)
 
 clean:
 	rm -rf $(VENV)

@@ -88,7 +88,10 @@ ROWS = {
     ),
     20: Row("soak", "tests/faults/test_soak.py"),
     21: Row("replay buffer larger than memory or disk", "tests/run/test_memory.py"),
-    22: Row("hostile files and links", "tests/faults/test_own_files.py"),
+    22: Row(
+        "hostile files and links",
+        "tests/faults/test_hostile_files.py tests/faults/test_own_files.py",
+    ),
     23: Row("nothing runs what it reads", "tests/test_source.py"),
     24: Row("configurations", "tests/config tests/cli"),
     25: Row("files of released versions", "tests/formats"),

@@ -17,7 +17,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, AnyStr
 
 from td3.errors import UserError
 
@@ -293,15 +293,25 @@ class JsonLines:
         self.checksum = hashlib.sha256()
         """Of all bytes, if `write` wrote them or `truncate` read them."""
         size = self.file.seek(0, os.SEEK_END)
-        self.torn = size > 0 and self.read(size)[-1:] != b"\n"
+        self.torn = size > 0 and os.pread(self.file.fileno(), 1, size - 1) != b"\n"
         """Whether the last record is incomplete."""
 
-    def read(self, length: int) -> bytes:
-        """The first `length` bytes, or all if there are fewer."""
+    def checksum_of(self, length: int) -> "hashlib._Hash":
+        """Of the first `length` bytes."""
+        found = hashlib.sha256()
+        for start in range(0, length, TAIL):
+            found.update(os.pread(self.file.fileno(), min(TAIL, length - start), start))
+        return found
+
+    def lines(self, length: int) -> list[bytes]:
+        """The records in the first `length` bytes, up to the first that is too long for one."""
         self.file.seek(0)
-        data = self.file.read(length)
+        found = []
+        while (line := self.file.readline(min(TAIL, length))) and len(line) < TAIL:
+            found.append(line)
+            length -= len(line)
         self.file.seek(0, os.SEEK_END)
-        return data
+        return found
 
     def write(self, record: Mapping[str, Any]) -> None:
         line = (b"\n" if self.torn else b"") + json.dumps(record).encode() + b"\n"
@@ -326,12 +336,13 @@ class JsonLines:
 
     def begins_with(self, length: int, checksum: str | None) -> bool:
         """Whether the records before a checkpoint are complete; older ones have no checksum."""
-        data = self.read(length)
-        return len(data) == length and checksum in (None, digest(data))
+        if os.fstat(self.file.fileno()).st_size < length:
+            return False
+        return checksum in (None, self.checksum_of(length).hexdigest())
 
     def truncate(self, length: int) -> None:
         """Remove the records after a checkpoint."""
-        self.checksum = hashlib.sha256(self.read(length))
+        self.checksum = self.checksum_of(length)
         self.file.truncate(length)
         self.file.seek(length)
         self.torn = False
@@ -340,14 +351,24 @@ class JsonLines:
         self.file.close()
 
 
+def bounded_lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """The lines of a file. Raises ValueError for one that is too long for a record."""
+    while line := file.readline(TAIL):
+        if len(line) == TAIL:
+            raise ValueError(f"it has a line of more than {TAIL:,} bytes")
+        yield line
+
+
+def last_lines(path: Path) -> list[bytes]:
+    """The lines at the end of a file; the first one may be incomplete."""
+    with open(path, "rb", opener=open_to_read) as file:
+        file.seek(max(0, path.stat().st_size - TAIL))
+        return file.read(TAIL).splitlines()
+
+
 def last_step(path: Path) -> int:
     """The step of the last complete record in a file of JSON lines; 0 if there is none."""
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - TAIL))
-        lines = file.read().splitlines()
-    for line in reversed(lines):
+    for line in reversed(last_lines(path) if path.exists() else []):
         with contextlib.suppress(ValueError, KeyError, TypeError):
             return int(json.loads(line)["step"])
     return 0

@@ -1,6 +1,8 @@
-"""Numbers as short text, for messages, tables and reports."""
+"""Numbers and values as short text, for messages, tables and reports."""
 
 import re
+import reprlib
+from typing import Any
 
 UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in UNITS))
@@ -13,6 +15,15 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 def printable(text: str) -> str:
     """The text with control characters as escapes such as `\\x1b`, for a terminal."""
     return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+SHORT = reprlib.Repr()
+SHORT.maxlevel, SHORT.maxstring, SHORT.maxother = 3, 100, 100
+
+
+def shown(value: Any) -> str:
+    """A value from a file, for a message: short, and without control characters."""
+    return SHORT.repr(value)
 
 
 def count(amount: int, noun: str) -> str:

@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
-SECONDS = 2.0
+SECONDS = 2.0  # of processor time
+PATIENCE = 30  # seconds after which a command hangs
 MEGABYTES = 100
 SPARE = 500 * 2**20  # bytes of address space besides: a fork that takes more gets a MemoryError
 
@@ -28,24 +28,37 @@ class Outcome(NamedTuple):
     out: str
     error: str
     seconds: float
+    """Processor time."""
     megabytes: float
     """Peak memory above that of the program before the command."""
 
     def problem(self) -> str:
         """Why this is not a refusal in one sentence within the limits; empty if it is."""
         if self.code == -signal.SIGALRM:
-            return f"it ran for more than {SECONDS} s"
+            return f"it did not end within {PATIENCE} s"
         if self.code != 2:
             return f"exit code {self.code}: {self.error[-600:]}"
+        return self.excess() or self.problem_of_text()
+
+    def problem_of_use(self, message: str = "") -> str:
+        """Why the command did not succeed within the limits, with this message; empty if it did."""
+        if self.code or message not in self.error:
+            return f"exit code {self.code}, {message!r} is not in {self.error[-1500:]!r}"
+        return self.excess()
+
+    def excess(self) -> str:
         if self.seconds > SECONDS or self.megabytes > MEGABYTES:
             return f"it took {self.seconds:.1f} s and {self.megabytes:.0f} MB"
+        if not all(character.isprintable() or character == "\n" for character in self.error):
+            return f"it printed control characters: {self.error!r}"
+        return ""
+
+    def problem_of_text(self) -> str:
         *before, line = self.error.rstrip("\n").split("\n")
         if not line.startswith("td3: ") or not line.rstrip().endswith((".", "?", ")", "}")):
             return f"its last line is no sentence: {line!r}"
         if any("Traceback" in other for other in before) or len(line) > 1200:
             return f"it printed too much: {self.error!r}"
-        if not all(character.isprintable() or character == "\n" for character in self.error):
-            return f"it printed control characters: {self.error!r}"
         return ""
 
 
@@ -88,11 +101,14 @@ def call(words: list[str]) -> int:
         return error.code if isinstance(error.code, int) else 1
 
 
+def opened() -> IO[str]:
+    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogateescape")
+
+
 def run_fork(words: list[str], folder: str) -> Outcome:
     """Run a command in a fork with limits."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as error:
+    with opened() as out, opened() as error:
         reading, writing = os.pipe()
-        began = time.perf_counter()
         if (child := os.fork()) == 0:
             os.dup2(out.fileno(), 1)
             os.dup2(error.fileno(), 2)
@@ -101,7 +117,7 @@ def run_fork(words: list[str], folder: str) -> Outcome:
             try:
                 limit = memory("VmSize") * 1024 + SPARE
                 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-                signal.setitimer(signal.ITIMER_REAL, SECONDS + 1)
+                signal.alarm(PATIENCE)
                 Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # peak = now
                 before = memory("VmRSS")
                 code = call(words)
@@ -113,13 +129,13 @@ def run_fork(words: list[str], folder: str) -> Outcome:
                 os.write(writing, str(memory("VmHWM") - before).encode())
                 os._exit(code)
         os.close(writing)
-        _, status = os.waitpid(child, 0)
-        seconds = time.perf_counter() - began
+        _, status, used = os.wait4(child, 0)
         peak = int(os.read(reading, 100) or 0) / 1024
         os.close(reading)
         for file in (out, error):
             file.seek(0)
         code = os.waitstatus_to_exitcode(status)
+        seconds = used.ru_utime + used.ru_stime
         return Outcome(code, out.read(), error.read(), seconds, peak)
 
 

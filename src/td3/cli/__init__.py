@@ -36,6 +36,8 @@ COMMANDS = {
     "completion": "print a completion script for bash, zsh or fish",
 }
 
+LONGEST_MESSAGE = 1000
+
 OVERVIEW = """\
 usage: td3 COMMAND [OPTIONS]      (help on one command: td3 COMMAND --help)
 
@@ -55,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper) and out.encoding.lower() not in ("utf-8", "utf8"):
         out.reconfigure(errors="replace")  # print ? for characters that it cannot show
+    elif isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="surrogateescape")  # paths that are not UTF-8, as they are
     if not words or words[0] in ("-h", "--help", "--help-all", "help"):
         print(OVERVIEW.format(commands="\n".join(f"  {k:<12}{v}" for k, v in COMMANDS.items())))
         return 0
@@ -82,6 +86,8 @@ def exit_code_of(action: Callable[[], int]) -> int:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             return fail(f"{cannot_write(error)}.", 1)
+        if error.errno == errno.ENAMETOOLONG:
+            return fail(f"{error.strerror}: {error.filename}", 2)
         if not isinstance(error, BrokenPipeError):
             raise
         sys.stderr.close()  # the reader of our output has exited, e.g. `td3 … | head`
@@ -178,5 +184,9 @@ def box_sections(box: str) -> list[str]:
 
 
 def fail(message: str, code: int) -> int:
-    print(f"td3: {printable(message)}", file=sys.stderr)
+    """Print an error, short and without control characters: it may quote a file."""
+    text = printable(message)
+    if len(text) > LONGEST_MESSAGE:
+        text = f"{text[:LONGEST_MESSAGE]} (and {len(text) - LONGEST_MESSAGE:,} more characters)."
+    print(f"td3: {text}", file=sys.stderr)
     return code

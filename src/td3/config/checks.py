@@ -4,7 +4,7 @@ import math
 
 from td3.config.environment_settings import WRAPPERS, EnvironmentConfig
 from td3.config.fields import declared_settings
-from td3.config.grid import VARIABLE, variable_settings
+from td3.config.grid import VARIABLE, check_agents, variable_settings
 from td3.config.loop_settings import EXPLORATIONS, StopConfig
 from td3.config.parsing import dotted, to_dict
 from td3.config.schema import Config
@@ -22,6 +22,7 @@ def check(config: Config) -> Config:
     Raises:
         UserError: A value is out of range, or settings contradict each other.
     """
+    check_agents(config.seeds, config.grid)
     check_grid(config)
     values = dict(dotted(to_dict(config)))
     for key, setting in declared_settings(config).items():

@@ -51,7 +51,7 @@ class EnvironmentConfig:
         "simulators) and the modes of gymnasium.make_vec start new episodes on resume.",
     )
     workers: int = setting(
-        0, "Worker processes; 0: choose from the environments and the free cores.", min=0
+        0, "Worker processes; 0: choose from the environments and the free cores.", min=0, max=1024
     )
     patience: float = setting(
         300.0,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 LARGEST = 10**15
+MOST_VALUES = 1000  # in a list
 Scale = Literal["linear", "log", "complement"]
 """How a tuning search covers a range; complement: 1 - value on a logarithmic scale."""
 T = TypeVar("T")
@@ -78,6 +79,8 @@ class Setting:
     def _tuple_problem(self, values: tuple[Any, ...]) -> str:
         if not values:
             return "needs at least one value"
+        if len(values) > MOST_VALUES:
+            return f"has {len(values):,} values, more than {MOST_VALUES:,}"
         return next((problem for value in values if (problem := self.problem(value))), "")
 
 

@@ -2,9 +2,15 @@
 
 import dataclasses
 import itertools
+import math
 import typing
 from collections.abc import Mapping
 from typing import Any
+
+from td3.errors import UserError
+from td3.text import shown
+
+MOST_AGENTS = 2**16
 
 # Agents that differ only in these settings still train in one batched product. The order decides
 # the numbering of the agents, so it must not change.
@@ -26,6 +32,16 @@ def combinations(grid: Mapping[str, tuple[float, ...]]) -> list[dict[str, float]
     keys += sorted(key for key in grid if key not in VARIABLE)
     products = itertools.product(*(grid[key] for key in keys))
     return [dict(zip(keys, values, strict=True)) for values in products]
+
+
+def check_agents(seeds: int, grid: Mapping[str, tuple[float, ...]]) -> None:
+    """Refuse more agents than any machine can train, before they are listed."""
+    agents = seeds * math.prod(map(len, grid.values()))
+    if agents > MOST_AGENTS:
+        raise UserError(
+            f"The run has {shown(agents)} agents, at most {MOST_AGENTS:,} are possible; use fewer "
+            "seeds, or fewer values in the grid."
+        )
 
 
 def variable_settings(variant: Any) -> list[str]:

@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 from td3.config.agent_settings import VariantSettings
 from td3.config.environment_settings import Value
+from td3.config.grid import check_agents
 from td3.config.schema import Config
 from td3.config.spelling import setting_near
 from td3.config.variants import settings_of, variant_name
 from td3.errors import UserError, nearest
+from td3.text import shown
 
 TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
@@ -23,7 +25,9 @@ def from_dict(data: Mapping[str, Any], default: Config | None = None) -> Config:
     Raises:
         UserError: A key is unknown or a value has the wrong type.
     """
-    return typing.cast("Config", _merge(default or Config(), data, ""))
+    config = typing.cast("Config", _merge(default or Config(), data, ""))
+    check_agents(config.seeds, config.grid)
+    return config
 
 
 def _merge(default: Any, data: Mapping[str, Any], prefix: str) -> Any:
@@ -34,13 +38,13 @@ def _merge(default: Any, data: Mapping[str, Any], prefix: str) -> Any:
         if key not in known:
             meant = setting_near(prefix + key)
             hint = f" Did you mean {meant!r}?" if meant else nearest(key, known)
-            raise UserError(f"Unknown setting {prefix + key!r}.{hint}")
+            raise UserError(f"Unknown setting {shown(prefix + key)}.{hint}")
         current = getattr(default, key)
         if isinstance(current, VariantSettings):
             current, value = choose_variant(current, value)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, Mapping):
-                raise UserError(f"{prefix + key} must be a table of settings, got {value!r}.")
+                raise UserError(f"{prefix + key} must be a table of settings, got {shown(value)}.")
             changed[key] = _merge(current, value, f"{prefix}{key}.")
         else:
             changed[key] = _convert(value, hints[key], prefix + key)
@@ -66,7 +70,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         allowed = typing.get_args(hint)
         if value in allowed:
             return value
-        raise UserError(f"{key} must be one of {', '.join(allowed)}, got {value!r}.")
+        raise UserError(f"{key} must be one of {', '.join(allowed)}, got {shown(value)}.")
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_convert(item, typing.get_args(hint)[0], key) for item in value)
     if origin is dict and isinstance(value, Mapping):
@@ -84,7 +88,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         if type(plain) is hint:
             return plain
     expected = TYPE_NAMES.get(hint, "a list" if origin is tuple else "a table")
-    raise UserError(f"{key} must be {expected}, got {value!r}.")
+    raise UserError(f"{key} must be {expected}, got {shown(value)}.")
 
 
 def _convert_dict(value: Mapping[str, Any], hint: Any, key: str) -> dict[str, Any]:
@@ -102,7 +106,7 @@ def _plain(value: Any, key: str) -> Value:
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value)
-    raise UserError(f"{key} must be a number, text, or true or false, got {value!r}.")
+    raise UserError(f"{key} must be a number, text, or true or false, got {shown(value)}.")
 
 
 def to_dict(config: Config) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from td3.errors import UserError
+from td3.files import read_regular
+
+LONGEST, DEEPEST, MOST_DOTS = 2**20, 64, 1000  # bytes; tables in tables; points in a text
 
 
 def to_toml(tables: Mapping[str, Any]) -> str:
@@ -49,8 +52,32 @@ def read_toml(path: Path) -> dict[str, Any]:
         UserError: The file cannot be read or is not valid.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(read_regular(path, LONGEST).decode())
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UserError(f"{path} is not valid TOML: {error}.") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text, which anyone may have written. Raises ValueError."""
+    keys = max(part.count(".") for part in re.split(r"[=,{\[\n]", text))
+    if keys > MOST_DOTS:  # tomllib needs memory for every pair of parts of a key
+        raise ValueError(f"it has a text with {keys:,} points")
+    try:
+        tables = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"it is nested deeper than {DEEPEST} levels") from error
+    level: list[Any] = [tables]
+    for _ in range(DEEPEST):
+        level = [item for value in level for item in children(value)]
+        if not level:
+            return tables
+    raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+
+
+def children(value: Any) -> Iterable[Any]:
+    """What is in a table or list; nothing for other values."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

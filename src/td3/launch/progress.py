@@ -14,6 +14,7 @@ from rich.table import Column
 from rich.text import Text
 
 from td3.config import Config, describe_settings
+from td3.files import bounded_lines, open_to_read
 from td3.signals import STOPPING
 from td3.text import count, duration, printable
 
@@ -252,9 +253,10 @@ class QuietDisplay(Display):
 def best_steps(metrics: Path) -> dict[int, int]:
     """Agent → step of its best evaluation, from the metrics file of a run."""
     found = {}
-    for line in metrics.read_bytes().splitlines():
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            record = json.loads(line)
-            if record["kind"] == "evaluation" and record["best"]:
-                found[int(record["agent"])] = int(record["step"])
+    with contextlib.suppress(ValueError), open(metrics, "rb", opener=open_to_read) as file:
+        for line in bounded_lines(file):
+            with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+                record = json.loads(line)
+                if record["kind"] == "evaluation" and record["best"]:
+                    found[int(record["agent"])] = int(record["step"])
     return found

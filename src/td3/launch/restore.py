@@ -25,7 +25,8 @@ from td3.run.segments import forget_damaged
 from td3.seeding import Stream, restore_stream
 from td3.training.population import Population
 from td3.training.resume_rules import check_settings
-from td3.training.snapshot import group_tensors, number_streams
+from td3.training.snapshot import number_streams
+from td3.training.stored_tensors import group_tensors
 
 ATTEMPTS = 10  # to read a checkpoint of a run that is going on
 

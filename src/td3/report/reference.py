@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from td3.errors import UserError
+from td3.files import bounded_lines, open_to_read
 from td3.intervals import Floats, standard_errors
 
 COLUMNS = ("env", "step", "mean_return", "std_return", "seeds")
@@ -60,11 +61,11 @@ def read_reference(path: Path) -> dict[str, Reference]:
     """The curves of a CSV file (env, step, mean_return, std_return, seeds), by task."""
     tables: dict[str, list[tuple[float, float, float, float]]] = {}
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
+        with open(path, newline="", encoding="utf-8", opener=open_to_read) as file:
+            for row in csv.DictReader(bounded_lines(file)):
                 _, *keys = COLUMNS
                 step, mean, std, seeds = (float(row[key]) for key in keys)
-                if not 1 <= seeds < float("inf"):
+                if not 1 <= seeds <= 1e9:
                     raise ValueError("seeds must be 1 or more")
                 tables.setdefault(row["env"], []).append((step, mean, std, seeds))
     except OSError as error:

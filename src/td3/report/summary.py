@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from td3.config import dotted, from_dict
 from td3.errors import UserError
-from td3.files import CURVES
+from td3.files import CURVES, bounded_lines, open_to_read
 from td3.run.folder import read_tables
 
 Floats = NDArray[np.float64]
@@ -56,7 +56,8 @@ class RunSummary:
 
     @property
     def name(self) -> str:
-        return self.folder.resolve().name
+        name = self.folder.resolve().name
+        return "".join(c if c.isprintable() else "?" for c in name)
 
     @property
     def environment(self) -> str:
@@ -111,7 +112,8 @@ class RunSummary:
         """The keys of numbers that environments reported, e.g. `info.is_success`."""
         records = [record for agent in self.train.values() for record in agent]
         tables = [own for record in records if isinstance(own := record.get("info"), dict)]
-        return [f"info.{name}" for name in dict.fromkeys(name for own in tables for name in own)]
+        names = dict.fromkeys(name for own in tables for name in own if name.isprintable())
+        return [f"info.{name}" for name in names]
 
     def timed_events(self) -> Iterator[tuple[float, str, float | None]]:
         """(time, name, step) of each event except warnings, which may precede a resume."""
@@ -210,8 +212,8 @@ def _read_metrics(folder: Path) -> tuple[list[Record], int]:
     if (folder / "metrics.jsonl").exists() or not path.exists():
         return _read_lines(folder / "metrics.jsonl")
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        with open(path, newline="", encoding="utf-8", opener=open_to_read) as file:
+            rows = list(csv.DictReader(bounded_lines(file)))
         return [
             {"kind": "evaluation", **{key: int(row[key]) for key in ("agent", "seed", "step")}}
             | {key: float(row[key]) for key in ("mean_return", "std_return")}
@@ -226,9 +228,14 @@ def _read_metrics(folder: Path) -> tuple[list[Record], int]:
 def _read_lines(path: Path) -> tuple[list[Record], int]:
     """The records of a file of JSON lines, and the number of damaged lines before the last."""
     try:
-        lines = path.read_bytes().splitlines() if path.exists() else []
+        with open(path, "rb", opener=open_to_read) as file:
+            lines = list(bounded_lines(file))
+    except FileNotFoundError:
+        lines = []
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise UserError(f"{path} is not a file of records: {error}.") from error
     records = []
     damaged = 0
     for number, line in enumerate(lines, start=1):

@@ -29,9 +29,12 @@ def set_aside(run: Path, path: Path) -> Path:
 
 
 def copy_aside(run: Path, path: Path) -> Path:
-    """Copy a small file of the run aside before it is replaced; returns where the copy is."""
+    """Keep the content of a file that will be replaced; returns where it is."""
     target = place_aside(run, path.name)
-    replace_file(target, path.read_bytes())
+    try:
+        os.link(path, target, follow_symlinks=False)  # the old content stays there
+    except OSError:  # this disk has no links
+        replace_file(target, path.read_bytes())
     return target
 
 

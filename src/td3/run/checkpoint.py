@@ -20,9 +20,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from td3.algorithm.replay_base import Replay
-from td3.errors import UserError
+from td3.errors import UserError, first_line
 from td3.files import (
     TEMPORARY,
+    check_file,
     check_folder,
     make_folder,
     new_folder,
@@ -124,7 +125,7 @@ def check_entries(run: Path) -> None:
         check_folder(run / folder)
         for path in (run / folder).glob("*"):
             if names.fullmatch(path.name.removeprefix(TEMPORARY)):
-                refuse_link(path)
+                (check_file if names is SEGMENT_NAME else refuse_link)(path)
     check_folder(run / ASIDE)
     check_folder(run / KEPT_RUNS)
     for own in own_folders(run):
@@ -166,6 +167,7 @@ def newest_checkpoint(
             segments, damaged = content["segments"], list[str]()
             if replay is not None:
                 damaged = fill(replay, run, segments, lossy)
+                restore_replay(replay, tensors)
             newer = [why for f, why in rejected.items() if int(f.name) > content["step"]]
             sha256 = content["state"]["sha256"]
             return Checkpoint(
@@ -174,8 +176,21 @@ def newest_checkpoint(
         except Invalid as error:
             problem = str(error)
         except SafetensorError as error:
-            problem = f"{STATE} is malformed ({error})"
+            problem = f"{STATE} is malformed ({first_line(error)})"
         rejected.setdefault(folder, f"checkpoint {folder.name} is not used: {problem}")
     if rejected:
         raise UserError(f"No checkpoint in {run} can be used: {'; '.join(rejected.values())}.")
     return None
+
+
+def restore_replay(replay: Replay, tensors: Mapping[str, Tensor]) -> None:
+    """Restore what a replay buffer has besides its transitions. Raises Invalid."""
+    own = {k.removeprefix("replay/"): t for k, t in tensors.items() if k.startswith("replay/")}
+    if unknown := own.keys() - replay.tensors().keys():
+        raise Invalid(f"it has an unknown tensor {f'replay/{min(unknown)}'[:60]!r}")
+    try:
+        replay.restore(own)
+    except (IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise Invalid(
+            f"its tensors of the replay buffer do not fit: {first_line(error)}"
+        ) from error

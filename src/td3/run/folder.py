@@ -10,19 +10,19 @@ import contextlib
 import os
 import re
 import time
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from td3.config import Config, from_dict, to_dict
-from td3.config.toml import read_toml, to_toml
+from td3.config.toml import parse_toml, read_toml, to_toml
 from td3.errors import UserError, nearest
 from td3.files import (
     TEMPORARY,
     JsonLines,
     check_file,
     check_folder,
+    last_lines,
     make_folder,
     make_folders,
     read_regular,
@@ -80,7 +80,7 @@ class RunFolder:
     @property
     def finished(self) -> bool:
         """Whether the last event is the end of training. A kill may come just before it."""
-        lines = (self.folder / "events.jsonl").read_bytes().splitlines()
+        lines = last_lines(self.folder / "events.jsonl")
         return bool(lines) and b'"event": "finish"' in lines[-1]
 
     def policy_file(self, agent: int, last: bool = False) -> Path:
@@ -175,9 +175,9 @@ def read_tables(folder: Path) -> dict[str, Any]:
     """
     if not os.path.lexists(folder / "config.toml"):
         for checkpoint in by_step(folder):
-            with contextlib.suppress(Invalid, tomllib.TOMLDecodeError):
+            with contextlib.suppress(Invalid, ValueError):
                 facts = read_manifest(checkpoint)["facts"]
-                return tomllib.loads(facts.get("config_file", "")) or dict(facts["config"])
+                return parse_toml(facts.get("config_file", "")) or dict(facts["config"])
     if not (folder / "config.toml").is_file():
         what = "is not a run folder" if folder.exists() else "does not exist"
         if folder.is_dir():

@@ -22,6 +22,9 @@ from td3.files import (
 )
 from td3.run.manifest import Invalid
 
+Part = tuple[str, int, int, int, int]
+"""Table, agent, first and last entry, size in bytes."""
+
 
 def new_segment(
     run: Path, step: int, replay: Replay, segments: list[dict[str, Any]]
@@ -149,27 +152,42 @@ def fill(
                 raise Invalid(f"{segment['file']} does not fit: {first_line(error)}") from error
         parts = list(parts_of(segment, replay))  # before its bytes are read
         try:
-            rest = memoryview(checked_bytes(run / "replay" / segment["file"], segment))
+            pieces = read_pieces(run / "replay", segment, parts, replay)
         except Invalid:
             if not lossy:
                 raise
             damaged.append(segment["file"])
-        for table, agent, start, stop, size in parts:
+            pieces = [None] * len(parts)
+        for (table, agent, start, stop, _), piece in zip(parts, pieces, strict=True):
             ring, written = replay.tables[table]
-            if size and segment["file"] not in damaged:
-                part = torch.frombuffer(bytearray(rest[:size]), dtype=ring.dtype)
+            if piece is not None:
                 places = torch.arange(start, stop) % ring.shape[1]
-                ring[agent, places.to(ring.device)] = part.view(stop - start, -1).to(ring.device)
-                rest = rest[size:]
+                ring[agent, places.to(ring.device)] = piece.to(ring.device)
             written[agent] = stop
         replay.lives[:] = lives_of(segment, replay.agents)
     return damaged
 
 
-def parts_of(
-    segment: Mapping[str, Any], replay: Replay
-) -> Iterator[tuple[str, int, int, int, int]]:
-    """Table, agent, first and last entry and size of each part of a segment, in their order.
+def read_pieces(
+    folder: Path, segment: Mapping[str, Any], parts: list[Part], replay: Replay
+) -> list[Tensor | None]:
+    """The entries of each part of a segment; None if it has none. Raises Invalid."""
+    name = segment["file"]
+    rest = memoryview(checked_bytes(folder / name, segment))
+    pieces: list[Tensor | None] = []
+    for table, _, start, stop, size in parts:
+        piece = None
+        if size:
+            piece = torch.frombuffer(bytearray(rest[:size]), dtype=replay.tables[table][0].dtype)
+            if piece.is_floating_point() and not torch.isfinite(piece).all():
+                raise Invalid(f"{name} has NaN or infinity")
+            piece, rest = piece.view(stop - start, -1), rest[size:]
+        pieces.append(piece)
+    return pieces
+
+
+def parts_of(segment: Mapping[str, Any], replay: Replay) -> Iterator[Part]:
+    """The parts of a segment, in their order.
 
     Raises Invalid if they do not fit the replay buffer, or do not add up to the segment's size.
     """

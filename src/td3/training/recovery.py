@@ -34,9 +34,10 @@ def restore_metrics(recorder: Recorder, facts: dict[str, Any]) -> list[str]:
 def keep_readable(run: Path, length: int, last_step: int) -> str:
     """Keep the records of a damaged metrics.jsonl that can be read; returns a remark."""
     path = run / "metrics.jsonl"
-    data = path.read_bytes()[:length] if path.exists() else b""
-    kept = [line for line in data.splitlines(keepends=True) if is_record(line, last_step)]
-    before = f"; the old file is {copy_aside(run, path)}" if data else ""
+    records = JsonLines(path)
+    kept = [line for line in records.lines(length) if is_record(line, last_step)]
+    records.close()
+    before = f"; the old file is {copy_aside(run, path)}" if path.stat().st_size else ""
     replace_file(path, b"".join(kept))
     return (
         f"{path.name} is not as it was when the checkpoint was written; "

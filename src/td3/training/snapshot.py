@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from td3.config import to_dict
-from td3.errors import UserError
+from td3.errors import UserError, first_line
 from td3.files import last_step
 from td3.run.checkpoint import Checkpoint, forget_after, newest_checkpoint, save_checkpoint
 from td3.run.manifest import Invalid
@@ -18,8 +18,7 @@ from td3.training.divergence import freeze_diverged
 from td3.training.recovery import check_policies, restore_metrics
 from td3.training.resume_rules import check_settings
 from td3.training.state import TrainingState
-
-PARTS = ("agent", "interval", "collector", "evaluation", "replay", "random")
+from td3.training.stored_tensors import check_tensors, group_tensors
 
 
 def save_training(state: TrainingState) -> None:
@@ -97,15 +96,6 @@ def number_streams(groups: Mapping[str, Sequence[Stream]]) -> dict[str, Stream]:
     return {f"{name}.{k}": s for name, group in groups.items() for k, s in enumerate(group)}
 
 
-def group_tensors(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """The tensors of each part: undo `all_tensors`."""
-    groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
-    for name, tensor in tensors.items():
-        part, _, key = name.partition("/")
-        groups[part][key] = tensor
-    return groups
-
-
 def restore_training(state: TrainingState) -> list[str]:
     """Continue from the newest valid checkpoint, or from the start if none was written yet.
 
@@ -125,8 +115,10 @@ def restore_training(state: TrainingState) -> list[str]:
     # Environments draw seeds when they restart, so their streams are restored first.
     for name, stream in used_streams(state).items():
         restore_stream(stream, facts["streams"][name])
-    problem = state.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
-    state.replay.restore(groups["replay"])
+    try:
+        problem = state.collector.restore({k: t.numpy() for k, t in groups["collector"].items()})
+    except (KeyError, TypeError, ValueError) as error:  # exploration has arrays of its own
+        raise UserError(f"{folder} does not fit its exploration: {first_line(error)}.") from error
     restore_torch_random_state(state, groups["random"])
     state.best = [-np.inf if b is None else b for b in facts["best"]]
     for agent in facts.get("frozen", []):
@@ -153,26 +145,27 @@ def check_content(
 ) -> None:
     """Check that a checkpoint is of this training. Raises Invalid, so that another one is tried.
 
-    Raises UserError if the agents have another shape, which all checkpoints share.
+    Raises UserError if the environment has other spaces now, which all checkpoints share.
     """
     facts, task, folder = content["facts"], state.environments.task, state.recorder.run.folder
     if len(facts["best"]) != state.agent.agents:
         raise Invalid(f"it is of {len(facts['best'])} agents, not {state.agent.agents}")
     if missing := used_streams(state).keys() - facts["streams"].keys():
         raise Invalid(f"it has no random stream {min(missing)}")
-    for name in tensors:
-        if name.partition("/")[0] not in PARTS:
-            raise Invalid(f"it has an unknown tensor {name[:40]!r}")
+    groups, spaces = group_tensors(tensors), [task.state_dim, task.action_dim]
     try:
-        state.agent.check_shapes(group_tensors(tensors)["agent"])
-    except ValueError as error:  # the environment has other spaces now
+        state.agent.check_shapes(groups["agent"])
+    except ValueError as error:
+        if all(segment["dims"] == spaces for segment in content["segments"]):
+            raise Invalid(str(error)) from error
         raise UserError(f"{folder} does not fit {task.id}: {error}.") from error
     for segment in content["segments"]:
-        if segment["dims"] != [task.state_dim, task.action_dim]:
+        if segment["dims"] != spaces:
             raise Invalid(
                 f"{segment['file']} has states and actions of {segment['dims']} numbers, "
-                f"not {[task.state_dim, task.action_dim]}"
+                f"not {spaces}"
             )
+    check_tensors(state, groups)
 
 
 def find_checkpoint(state: TrainingState) -> Checkpoint | None:

@@ -224,6 +224,8 @@ class FrameIndex(PerAgent):
         """Undo `tensors`."""
         self.current = {(agent, env): number for agent, env, number in tensors["at"].tolist()}
         self.oldest[:] = tensors["oldest"].numpy()
+        if (self.oldest < 0).any() or (self.oldest > self.added).any():
+            raise ValueError("its oldest transition was never stored")
 
     def restore_starts(self) -> None:
         """Derive column STARTING of `links` and `state_ends` from `ends`.

@@ -73,6 +73,8 @@ class ZetaExploration(GaussianExploration):
         if "held" not in arrays:  # noise of another kind has no durations
             return
         super().restore(arrays)
+        if (arrays["held"].shape, arrays["left"].shape) != (self.held.shape, self.left.shape):
+            raise ValueError("its noise is of another number of environments or actions")
         self.held, self.left = arrays["held"], arrays["left"]
         if "durations" in arrays:
             self.durations = arrays["durations"]
