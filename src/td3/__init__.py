@@ -76,7 +76,16 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'td3' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+    module = import_module(_PUBLIC[name])
+    if name == "TD3" and not module.FAST_PATHS:
+        module.FAST_PATHS.append(_train_fast)
+    return getattr(module, name)
+
+
+def _train_fast(*given: Any) -> Any:
+    from td3.execution.direct import train_fast  # not before it is needed: it takes a second
+
+    return train_fast(*given)
 
 
 def __dir__() -> list[str]:

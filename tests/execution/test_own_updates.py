@@ -2,19 +2,30 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from support.learners import ACTION, RING, STATE, config
-from support.own_updates import FAST, SLOW, LayerNorm, OtherActor, OwnTensor, Penalty
+from support.own_updates import (
+    FAST,
+    SLOW,
+    Counts,
+    LayerNorm,
+    OtherActor,
+    OwnTensor,
+    Penalty,
+    RandomInside,
+)
 
 from td3.algorithm.agent import TD3
 from td3.execution import CpuLearner
 from td3.execution.checked import CHECKED, CheckedLearner
 from td3.execution.gpu.learner import GpuLearner
 from td3.execution.guard import Guard
+from td3.seeding import restore_stream, stream_state
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
 from td3.training.population import Population
@@ -113,6 +124,56 @@ def test_own_update_that_no_trace_represents_runs_eagerly_and_is_reported_once(
     assert f"disabled for {kind.__name__}.update" in reports[0]
     assert largest_difference(eager, fast) == 0
     fast.close()
+
+
+RESUMED = [("cpu plan", "cpu plan")]
+RESUMED_ON_GPU = [("fused", "fused"), ("cpu plan", "cuda graph"), ("compiled", "cpu plan")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [*RESUMED, *(pytest.param(*pair, marks=[GPU, pytest.mark.gpu]) for pair in RESUMED_ON_GPU)],
+)
+@pytest.mark.parametrize(
+    "kind", [*FAST, *(kind for kind in SLOW if kind is not Counts)], ids=lambda kind: kind.__name__
+)
+def test_own_update_of_a_resumed_learner_gives_eager_numbers(
+    kind: type[TD3], first: str, second: str
+) -> None:
+    """Also on another device. A number of one's own that is no tensor is not stored (`Counts`)."""
+    if first != second and kind is RandomInside:
+        pytest.skip("devices have different random numbers")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    eager = make(kind, 2, MODES[second][0], Learner)
+    reports: list[str] = []
+    options: dict[str, Any] = {"check": True, "report": reports.append}
+    before, after = (
+        make(kind, 2, device, partial(learner, **options))
+        for device, learner, _ in (MODES[first], MODES[second])
+    )
+    learn(eager, 6)
+    learn(before, 6)
+    move_state(before, after)
+    learn(eager, 6)
+    learn(after, 6)
+    exact = kind in SLOW and first == second
+    limit = 0 if exact else max(MODES[first][2], MODES[second][2])
+    assert largest_difference(eager, after) <= limit
+    assert after.learns_eagerly == (kind in SLOW)
+    assert all(SLOW.get(kind, "nothing") in report for report in reports)
+    for each in (before, after):
+        each.close()
+
+
+def move_state(before: CheckedLearner, after: CheckedLearner) -> None:
+    """What a checkpoint does: tensors, streams, transitions, and what runs as plain PyTorch."""
+    after.agent.restore({k: t.to(after.agent.device) for k, t in before.agent.tensors().items()})
+    after.resume(before.plain_parts())
+    streams = before.streams()
+    for name, own in after.streams().items():
+        for stream, old in zip(own, streams[name], strict=True):
+            restore_stream(stream, stream_state(old))
+    after.replay.take_over(before.replay, range(before.agent.agents))
 
 
 @pytest.mark.parametrize("mode", EVERY_MODE)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from support.run_tools import (
+    RecordingDisplay,
     begin,
     command,
     different,
@@ -263,17 +264,3 @@ def test_images_on_disk_give_the_same_numbers(
     (filed / "replay.images").write_bytes(b"left by a run that was killed")
     with open_training(config, filed, display):
         assert not (filed / "replay.images").exists()
-
-
-class RecordingDisplay:
-    """A display that records its messages."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def write(self, record: dict[str, Any]) -> None:
-        self.messages.append(str(record.get("message", "")))
-
-    def step(self, step: int) -> None: ...
-    def phase(self, doing: str) -> None: ...
-    def close(self) -> None: ...

@@ -6,30 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.run_tools import tiny
+from support.run_tools import RecordingDisplay, tiny
 
 from td3.config import Config, load_recipe
 from td3.launch import overview
 from td3.launch.overview import DurationEstimate, describe_duration, describe_plan, suggest_recipe
 from td3.launch.start import start
 from td3.run.memory import example_task
-
-
-class Screen:
-    """A display that collects messages."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def write(self, record: dict[str, Any]) -> None:
-        self.messages.append(str(record.get("message", "")))
-
-    def step(self, step: int) -> None: ...
-    def phase(self, doing: str) -> None: ...
-    def stopping(self) -> bool:
-        return False
-
-    def close(self) -> None: ...
 
 
 def test_describe_plan_names_steps_evaluations_and_agents() -> None:
@@ -108,7 +91,7 @@ def test_start_shows_folder_plan_and_hint_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overview, "MANY_STEPS", 100)
-    screen: Any = Screen()
+    screen: Any = RecordingDisplay()
     config = dataclasses.replace(tiny(loop={"steps": 200}), recipe="paper")
     start(config, tmp_path / "run", screen)
     assert screen.messages[0] == str(tmp_path / "run")

@@ -11,6 +11,7 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
 from td3.algorithm.transitions import Transitions
 from td3.config import Config, from_dict
+from td3.config.variants import load_variant
 from td3.seeding import stream_state
 from td3.training.learner import Learner
 from td3.training.metrics import Interval
@@ -34,7 +35,7 @@ def parts(
 ) -> tuple[TD3, ReplayBuffer, Interval, Population]:
     seeds = settings.agent_seeds
     population = Population(settings, CPU)
-    agent = TD3(
+    agent = load_variant(settings.variant.name)(
         STATE,
         ACTION,
         hidden_sizes=settings.agent.hidden_sizes,
@@ -43,6 +44,7 @@ def parts(
         actor_learning_rate=population.number("agent.actor_learning_rate"),
         critic_learning_rate=population.number("agent.critic_learning_rate"),
         normalize_observations=settings.environment.normalize_observations,
+        variant=settings.variant,
     )
     ring = ReplayBuffer(RING, seed=seeds, dtype=dtype)
     return agent, ring, Interval(len(seeds), CPU), population

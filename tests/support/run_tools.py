@@ -160,3 +160,20 @@ def wait_for_event(folder: Path, event: str, process: "subprocess.Popen[bytes]")
             return
         assert time.monotonic() < deadline, f"no event {event}"
         time.sleep(0.02)
+
+
+class RecordingDisplay:
+    """A display that keeps its messages."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def write(self, record: dict[str, Any]) -> None:
+        self.messages.append(str(record.get("message", "")))
+
+    def step(self, step: int) -> None: ...
+    def phase(self, doing: str) -> None: ...
+    def stopping(self) -> bool:
+        return False
+
+    def close(self) -> None: ...

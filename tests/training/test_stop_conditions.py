@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from support.run_tools import different, tiny
+from support.run_tools import RecordingDisplay, different, tiny
 
 from td3.config import Config, StopConfig
 from td3.launch.resume import resume
@@ -130,25 +130,8 @@ def test_stop_condition_met_at_the_last_step_finishes_the_run(tmp_path: Path) ->
 
 @pytest.mark.parametrize("flag", ["", " --ignore-stop"])
 def test_stop_message_names_the_command_that_continues(flag: str, tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordingDisplay()
     stop: dict[str, Any] = {"at_return": -1e9} if flag else {"after": "0.001s"}
     start(tiny(stop=stop), tmp_path / "run", heard)  # type: ignore[arg-type]
     assert heard.messages[-1].startswith("Stopped at step ")
     assert heard.messages[-1].endswith(f"Continue with: td3 resume {tmp_path / 'run'}{flag}")
-
-
-class Heard:
-    """A display that keeps messages."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def write(self, record: dict[str, Any]) -> None:
-        self.messages.append(str(record.get("message", "")))
-
-    def step(self, step: int) -> None: ...
-    def phase(self, doing: str) -> None: ...
-    def stopping(self) -> bool:
-        return False
-
-    def close(self) -> None: ...

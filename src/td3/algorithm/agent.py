@@ -20,7 +20,7 @@ from td3.algorithm.normalizer import Normalizer
 from td3.algorithm.replay import Batch
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.seams import Seams
-from td3.algorithm.settings import Diagnostics, UpdateSettings
+from td3.algorithm.settings import FAST_PATHS, Diagnostics, UpdateSettings
 from td3.algorithm.stacked import per_agent
 from td3.config import VariantSettings
 from td3.layout import Layout, has_images
@@ -96,6 +96,9 @@ class TD3(Seams):
         `policy_noise` and `noise_clip` are shares of `max_action`, as in a run's settings.
         """
         settings = UpdateSettings(discount, tau, policy_noise, noise_clip, policy_freq)
+        fast = FAST_PATHS and FAST_PATHS[0](self, replay_buffer, iterations, batch_size, settings)
+        if fast:
+            return fast
         diagnostics = []
         for _ in range(iterations):
             # Step 4: sample a batch uniformly, so that it mixes transitions of many episodes.

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,12 +13,13 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.replay_base import Replay
-from td3.algorithm.settings import UpdateSettings
+from td3.algorithm.settings import Noise, UpdateSettings
 from td3.algorithm.stacked import StackedParameters
 from td3.algorithm.state import AgentState
 from td3.algorithm.trained import N, Trained, minimize
 from td3.algorithm.transitions import Transitions
 from td3.config import VariantSettings
+from td3.seeding import Stream
 
 
 class Seams(AgentState):
@@ -26,10 +27,15 @@ class Seams(AgentState):
 
     critics = 2
     """Number of critics of each agent."""
+    own_numbers = 0
+    """How many random numbers `draw_own` writes for each agent and update."""
     Settings = VariantSettings
     """The variant's own settings, a dataclass; the values are in `variant`."""
     replay_class: type[Replay] = ReplayBuffer
     """The replay buffer that a run makes for states without images."""
+
+    execution: Literal["auto", "eager"] = "auto"
+    """How `train` runs: fast after the first updates, or always as plain PyTorch."""
 
     max_action: ArrayLike
     hidden_sizes: tuple[int, ...]
@@ -51,12 +57,24 @@ class Seams(AgentState):
         target = copy.deepcopy(network).requires_grad_(False)
         return Trained(network, target, self.make_optimizer(network, learning_rate))
 
+    def draw_own(self, stream: Stream, out: NDArray[np.float32]) -> None:
+        """Write the `own_numbers` of one agent for one update, drawn from its stream.
+
+        On a GPU, threads call it ahead of the updates, so it must not change the agent.
+        """
+
     def draw_noise(self, batch_size: int) -> Any:
-        """Draw the standard normal numbers of step 6 from each agent's own stream."""
+        """Draw the standard normal numbers of step 6 from each agent's own stream.
+
+        Returns a tensor, (agents, batch, action_dim); with `own_numbers`, a `Noise`.
+        """
         draws = np.empty((self.agents, batch_size, self.action_dim), dtype=np.float32)
-        for stream, out in zip(self.smooth, draws, strict=True):
+        own = np.empty((self.agents, self.own_numbers), dtype=np.float32)
+        for stream, out, numbers in zip(self.smooth, draws, own, strict=True):
+            self.draw_own(stream, numbers)
             stream.standard_normal(out=out, dtype=np.float32)
-        return torch.from_numpy(draws).to(self.device, self.dtype)
+        smoothing, drawn = (torch.from_numpy(x).to(self.device, self.dtype) for x in (draws, own))
+        return Noise(smoothing, drawn) if self.own_numbers else smoothing
 
     def due(self, policy_freq: int) -> bool:
         """Whether this update moves the actor and the targets."""

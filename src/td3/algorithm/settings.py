@@ -1,5 +1,6 @@
 """What goes into an update besides its batch, and what comes out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +21,15 @@ class UpdateSettings:
     policy_freq: int = 2
 
 
+class Noise(NamedTuple):
+    """The random numbers of an update of a variant with `own_numbers`."""
+
+    smoothing: Tensor
+    """Standard normal numbers of step 6, (agents, batch, action_dim)."""
+    own: Tensor
+    """What `draw_own` wrote, (agents, own_numbers)."""
+
+
 class Diagnostics(NamedTuple):
     """What an update measured, still on the device: one number per agent, (agents,)."""
 
@@ -28,3 +38,7 @@ class Diagnostics(NamedTuple):
     actor_loss: Tensor | None
     priorities: Tensor | None = None
     """Of the sampled transitions, (agents, batch)."""
+
+
+FAST_PATHS: list[Callable[..., list[Diagnostics] | None]] = []
+"""What `TD3.train` tries first; `td3/__init__.py` adds `execution/direct.py`."""

@@ -100,6 +100,7 @@ def finish_run(folder: Path, code: int, trained: list[Training]) -> Run:
         # Not a return value: the caller may be in a loop over runs.
         raise KeyboardInterrupt(f"Saved. Continue with: td3.resume({str(folder)!r})")
     (training,) = trained
+    training.agent.execution = "auto"  # its learner is closed
     return Run(folder, agent=training.agent, replay=training.replay)
 
 

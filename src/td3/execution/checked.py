@@ -73,6 +73,7 @@ class CheckedLearner(Learner):
         self.learns_eagerly = self.acts_eagerly = False
         self.guard: Guard | None = None
         self.traces = 0
+        self.forget_traces()
         if is_overridden(agent, "train"):
             self.fall_back("its train method is overridden")
 
@@ -139,10 +140,9 @@ class CheckedLearner(Learner):
 
     def eager_copy(self) -> "CheckedLearner":
         """A learner with copies of all that an update changes, on the same transitions."""
-        interval = Interval(self.agent.agents, self.agent.device)
-        return CheckedLearner(
-            copy.deepcopy(self.agent), self.replay.reading_copy(), interval, self.population
-        )
+        agent, interval = copy.deepcopy(self.agent), Interval(self.agent.agents, self.agent.device)
+        agent.execution = "eager"
+        return CheckedLearner(agent, self.replay.reading_copy(), interval, self.population)
 
     def difference(self, before: Mapping[str, Tensor], eager: TD3) -> str:
         """The name of a tensor that the two paths changed differently; empty if there is none."""

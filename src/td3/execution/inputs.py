@@ -69,7 +69,7 @@ def example_inputs(context: UpdateContext) -> tuple[Batch, Any]:
         batch = replay.split(rows.to(agent.device).view(*shape, -1))
     else:
         batch = tree_map(torch.clone, without_drawing(replay, lambda: sample_once(context)))
-    if draws_as_td3_does(agent):
+    if draws_as_td3_does(agent) and not agent.own_numbers:
         noise = torch.zeros(*shape, agent.action_dim, dtype=agent.dtype, device=agent.device)
     else:
         noise = tree_map(torch.clone, without_drawing(agent, lambda: agent.draw_noise(size)))
@@ -136,7 +136,7 @@ def whole_rows(batch: Batch) -> Tensor:
 
 def noise_writer(context: UpdateContext, noise: Any) -> Callable[[], None]:
     agent, size = context.agent, context.batch_size
-    if not draws_as_td3_does(agent):
+    if not draws_as_td3_does(agent) or agent.own_numbers:
         leaves, structure = tree_flatten(noise)
         return lambda: copy_leaves(leaves, structure, agent.draw_noise(size))
     drawn = np.empty(noise.shape, dtype=np.float32)

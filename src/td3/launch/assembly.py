@@ -61,6 +61,7 @@ def assemble(
     remove(file)  # a run that was killed may have left it
     replay = make_replay(config, population, task, place, file)
     agent = make_agent(config, population, task)
+    agent.execution = "eager"  # the learner executes its updates
     interval = Interval(config.agents, device, config.environment.info)
     training = kind(
         config=config,

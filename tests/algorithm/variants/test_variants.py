@@ -20,6 +20,7 @@ from td3.algorithm.variants.huber import HuberSettings, HuberTD3
 from td3.algorithm.variants.lap import LAP, LAPSettings
 from td3.algorithm.variants.layer_norm import LayerNormTD3
 from td3.config.variants import BUILT_IN, load_variant
+from td3.seeding import Streams
 
 STATE, ACTION, SIZE = 3, 2, 8
 QUICK: dict[str, dict[str, Any]] = {
@@ -113,7 +114,7 @@ def test_ensemble_target_is_the_minimum_of_the_chosen_critics(critics: int, subs
     settings = EnsembleSettings(name="ensemble", critics=critics, subset=subset)
     agents = make(EnsembleTD3, [0, 1, 2], variant=settings)
     batch, noise = random_batch(3), agents.draw_noise(SIZE)
-    is_chosen = noise.left_out[:, :, 0, 0] == 0
+    is_chosen = noise.own.T == 0
     assert is_chosen.sum(dim=0).tolist() == [min(subset, critics)] * 3
     next_action = agents.target_action(batch.next_state, noise, UpdateSettings())
     values = agents.critic_target(batch.next_state, next_action)
@@ -129,11 +130,22 @@ def test_ensemble_target_is_the_minimum_of_the_chosen_critics(critics: int, subs
 def test_ensemble_subsets_differ_between_updates_and_agents() -> None:
     settings = EnsembleSettings(name="ensemble", critics=6, subset=2)
     agents = make(EnsembleTD3, [0, 1], variant=settings)
-    masks = torch.stack([agents.draw_noise(1).left_out[:, :, 0, 0] == 0 for _ in range(200)])
-    assert len({tuple(row) for row in masks[:, :, 0].tolist()}) == 15  # each pair of six
-    assert not torch.equal(masks[:, :, 0], masks[:, :, 1])
+    masks = torch.stack([agents.draw_noise(1).own == 0 for _ in range(200)])
+    assert len({tuple(row) for row in masks[:, 0].tolist()}) == 15  # each pair of six
+    assert not torch.equal(masks[:, 0], masks[:, 1])
     share = masks.double().mean(dim=0)
     torch.testing.assert_close(share, torch.full_like(share, 1 / 3), atol=0.12, rtol=0)
+
+
+def test_ensemble_draws_its_subset_before_the_noise_of_each_update() -> None:
+    """The order of 0.1, so that its runs continue with the same numbers."""
+    agent = make(EnsembleTD3, [3], variant=EnsembleSettings(name="ensemble", critics=6, subset=2))
+    stream = Streams.from_seed(3).smooth
+    for _ in range(3):
+        noise, chosen = agent.draw_noise(4), stream.permutation(6)[:2]
+        assert set(torch.nonzero(noise.own[0] == 0).flatten().tolist()) == set(chosen.tolist())
+        drawn = stream.standard_normal((4, ACTION), dtype=np.float32)
+        assert (noise.smoothing[0].numpy() == drawn).all()
 
 
 def test_ensemble_of_two_gives_the_target_of_td3() -> None:

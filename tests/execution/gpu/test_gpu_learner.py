@@ -15,8 +15,10 @@ from support.learners import (
 from support.simulated_device import Event, simulate_device
 
 from td3.config import Config
+from td3.execution.gpu.inputs import DeviceInputs
 from td3.execution.gpu.learner import GpuLearner
 from td3.execution.gpu.random_upload import AHEAD
+from td3.seeding import stream_state
 from td3.training.learner import Learner
 
 ROW = 2 * STATE + ACTION + 2
@@ -53,6 +55,23 @@ def test_gpu_learner_on_slow_device_matches_eager_learner(
         fast.replay.device = torch.device("cpu", 0)
     act_and_learn((plain, fast), steps=71, per_agent=2)
     assert plain.agent.updates.min() > 4 * AHEAD
+    torch.cuda.synchronize()
+    assert_same(plain, fast)
+
+
+@pytest.mark.parametrize("host", [False, True], ids=["replay on device", "replay on host"])
+def test_own_numbers_of_a_variant_arrive_in_blocks(
+    host: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulate_device(monkeypatch, late=True)
+    variant = {"name": "ensemble", "critics": 5, "subset": 2}
+    plain, fast = make_both(config(3, agent={"policy_freq": 8}, variant=variant))
+    if host:
+        fast.replay.device = torch.device("cpu", 0)
+    act_and_learn((plain, fast), steps=71, per_agent=2)
+    assert isinstance(fast.updates[None].inputs, DeviceInputs)
+    states = [[stream_state(s) for s in learner.streams()["smooth"]] for learner in (plain, fast)]
+    assert states[0] == states[1]
     torch.cuda.synchronize()
     assert_same(plain, fast)
 

@@ -2,30 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from td3.algorithm.agent import TD3
-from td3.algorithm.settings import UpdateSettings
+from td3.algorithm.settings import Noise, UpdateSettings
 from td3.config import VariantSettings
 from td3.config.fields import setting
+from td3.seeding import Stream
 
 
 @dataclass(frozen=True)
 class EnsembleSettings(VariantSettings):
     critics: int = setting(10, "Number of critics.", min=1, max=1000, common=True)
     subset: int = setting(2, "Critics whose minimum is the target.", min=1, max=1000, common=True)
-
-
-class EnsembleNoise(NamedTuple):
-    """The random numbers of one update."""
-
-    smoothing: Tensor
-    left_out: Tensor
-    """0 for the chosen critics of each agent, infinity for the others, (critics, agents, 1, 1)."""
 
 
 class EnsembleTD3(TD3):
@@ -42,21 +35,21 @@ class EnsembleTD3(TD3):
     def critics(self) -> int:  # type: ignore[override]
         return self.variant.critics
 
-    def draw_noise(self, batch_size: int) -> EnsembleNoise:
-        left_out = np.full((self.critics, self.agents, 1, 1), np.inf, dtype=np.float32)
-        subset = min(self.variant.subset, self.critics)
-        for agent, stream in enumerate(self.smooth):
-            left_out[stream.permutation(self.critics)[:subset], agent] = 0
-        mask = torch.from_numpy(left_out).to(self.device, self.dtype)
-        return EnsembleNoise(super().draw_noise(batch_size), mask)
+    @property
+    def own_numbers(self) -> int:  # type: ignore[override]
+        return self.critics
 
-    def target_action(
-        self, next_state: Tensor, noise: EnsembleNoise, settings: UpdateSettings
-    ) -> Tensor:
+    def draw_own(self, stream: Stream, out: NDArray[np.float32]) -> None:
+        """0 for the chosen critics, infinity for the others."""
+        out[:] = np.inf
+        out[stream.permutation(self.critics)[: self.variant.subset]] = 0
+
+    def target_action(self, next_state: Tensor, noise: Noise, settings: UpdateSettings) -> Tensor:
         return super().target_action(next_state, noise.smoothing, settings)
 
-    def combine(self, next_values: Sequence[Tensor], noise: EnsembleNoise) -> Tensor:
-        return (torch.stack(list(next_values)) + noise.left_out).amin(dim=0)
+    def combine(self, next_values: Sequence[Tensor], noise: Noise) -> Tensor:
+        left_out = noise.own.T[:, :, None, None]
+        return (torch.stack(list(next_values)) + left_out).amin(dim=0)
 
     def actor_loss(self, state: Tensor) -> Tensor:
         values = self.critic(state, self.actor(state))

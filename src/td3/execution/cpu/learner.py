@@ -18,8 +18,6 @@ from td3.execution.guard import traceable
 from td3.execution.inputs import LearningRates, example_inputs, make_sampler
 from td3.execution.replaceable import is_plain_adam
 from td3.execution.trace import acting_inputs, trace, trace_acting, update_inputs
-from td3.training.metrics import Interval
-from td3.training.population import Population
 
 
 class CpuLearner(CheckedLearner):
@@ -27,19 +25,9 @@ class CpuLearner(CheckedLearner):
 
     mode = "CPU plan"
     replay: ReplayBuffer
-
-    def __init__(
-        self,
-        agent: TD3,
-        replay: ReplayBuffer,
-        interval: Interval,
-        population: Population,
-        **options: Any,
-    ) -> None:
-        self.acting: CpuActing | None = None
-        self.updates: dict[int | None, CpuUpdates] = {}
-        """The plans of each member, and under None those of all members together."""
-        super().__init__(agent, replay, interval, population, **options)
+    acting: "CpuActing | None"
+    updates: "dict[int | None, CpuUpdates]"
+    """The plans of each member, and under None those of all members together."""
 
     def act_fast(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         given = torch.from_numpy(states).to(self.agent.dtype)
@@ -56,8 +44,7 @@ class CpuLearner(CheckedLearner):
         self.updates[member](updates)
 
     def forget_traces(self) -> None:
-        self.acting = None
-        self.updates.clear()
+        self.acting, self.updates = None, {}
 
 
 class CpuUpdates:

@@ -79,8 +79,8 @@ class GpuImageLearner(TracedLearner):
         if member is not None:  # updates after episodes are long enough without graphs
             self.learn_eagerly(updates, member)
             return
-        if is_overridden(self.agent, "draw_noise"):
-            raise NotTraceable("draw_noise is overridden, which graphs of images do not support")
+        if is_overridden(self.agent, "draw_noise") or self.agent.own_numbers:
+            raise NotTraceable("it draws numbers of its own, which graphs of images do not support")
         agent, counts = self.agent, self.interval.counts
         for _ in range(updates):
             self.send()

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from td3.algorithm.replay import Batch, ReplayBuffer
+from td3.algorithm.settings import Noise
 from td3.execution.context import UpdateContext
 from td3.execution.gpu.random_upload import (
     AHEAD,
@@ -44,13 +45,16 @@ class DeviceInputs:
         self.chosen: Any = None
         """What the last update sampled: places on the device, or on the host."""
 
-    def batch_and_noise(self) -> tuple[Batch, Tensor]:
+    def batch_and_noise(self) -> tuple[Batch, Tensor | Noise]:
         return self.current(self.given)
 
-    def current(self, given: dict[str, Tensor]) -> tuple[Batch, Tensor]:
+    def current(self, given: dict[str, Tensor]) -> tuple[Batch, Tensor | Noise]:
         """Batch and noise of the current update, from these tensors."""
         rows = given["picked"].view(self.agent.agents, self.batch_size, -1)
-        return self.replay.split(rows), current_numbers(given, "normal")
+        smoothing = current_numbers(given, "normal")
+        if "own" not in given:
+            return self.replay.split(rows), smoothing
+        return self.replay.split(rows), Noise(smoothing, current_numbers(given, "own"))
 
     def step(self, given: dict[str, Tensor]) -> None:
         """Go to the random numbers of the next update."""

@@ -1,6 +1,6 @@
 """Random numbers for many updates, drawn ahead by threads while the last block is used."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -9,27 +9,33 @@ from numpy.typing import NDArray
 
 from td3.seeding import Stream, restore_stream, stream_state
 
+DrawOwn = Callable[[Stream, NDArray[np.float32]], None]
+
 
 class RandomBlocks:
     """Uniform numbers for step 4 and normal numbers for step 6, in blocks for several updates.
 
-    A block contains the same numbers as single draws would, in the same order of each stream.
+    A variant's own numbers come before the normal ones. A block contains the same numbers as single
+    draws would, in the same order of each stream.
     """
 
     def __init__(
         self,
         replay: Sequence[Stream],
         smooth: Sequence[Stream],
-        uniform: Sequence[NDArray[np.float64]],
-        normal: Sequence[NDArray[np.float32]],
+        buffers: Sequence[Mapping[str, NDArray[Any]]],
         threads: int,
+        draw_own: DrawOwn,
     ) -> None:
-        """`uniform` and `normal`: buffers to fill in turn, (agents, updates, …) each."""
+        """`buffers`: arrays `uniform`, `normal` and perhaps `own` to fill in turn.
+
+        Each is (agents, updates, …). `draw_own` fills one entry of `own`.
+        """
         self.streams = [*replay, *smooth]
         self.agents = len(replay)
         self.shares = [range(first, self.agents, threads) for first in range(threads)]
         """The agents of each thread."""
-        self.buffers = list(zip(uniform, normal, strict=True))
+        self.buffers, self.draw_own = buffers, draw_own
         self.pool = ThreadPoolExecutor(threads, "td3-draws")
         self.turn = 0
         """The buffer of the block that is drawn now or next."""
@@ -44,20 +50,19 @@ class RandomBlocks:
         self.before = [{} for _ in self.streams]
         buffers = self.buffers[self.turn]
         self.pending = [
-            self.pool.submit(self.draw_share, share, *buffers, self.before) for share in self.shares
+            self.pool.submit(self.draw_share, share, buffers, self.before) for share in self.shares
         ]
 
     def draw_share(
         self,
         agents: range,
-        uniform: NDArray[np.float64],
-        normal: NDArray[np.float32],
+        buffers: Mapping[str, NDArray[Any]],
         before: list[dict[str, Any]],
     ) -> None:
         for agent in agents:
             for stream in (agent, self.agents + agent):
                 before[stream] = stream_state(self.streams[stream])
-            self.draw(agent, uniform[agent], normal[agent])
+            self.draw(agent, {name: buffer[agent] for name, buffer in buffers.items()})
 
     def take(self) -> int:
         """Wait for the next block and return the index of its buffer."""
@@ -83,14 +88,21 @@ class RandomBlocks:
             for stream, state in zip(self.streams, drawn[0], strict=True):
                 restore_stream(stream, state)
         if self.taken:
-            uniform, normal = self.buffers[self.turn]
+            buffers = self.buffers[self.turn].items()
             for agent in range(self.agents):
-                self.draw(agent, uniform[agent, :used], normal[agent, :used])
+                self.draw(agent, {name: buffer[agent, :used] for name, buffer in buffers})
         self.taken = []
 
-    def draw(self, agent: int, uniform: NDArray[np.float64], normal: NDArray[np.float32]) -> None:
-        self.streams[agent].random(out=uniform)
-        self.streams[self.agents + agent].standard_normal(out=normal, dtype=np.float32)
+    def draw(self, agent: int, block: Mapping[str, NDArray[Any]]) -> None:
+        """Fill the block of one agent, whose arrays are (updates, …)."""
+        self.streams[agent].random(out=block["uniform"])
+        smooth = self.streams[self.agents + agent]
+        if "own" not in block:
+            smooth.standard_normal(out=block["normal"], dtype=np.float32)
+            return
+        for own, normal in zip(block["own"], block["normal"], strict=True):
+            self.draw_own(smooth, own)
+            smooth.standard_normal(out=normal, dtype=np.float32)
 
     def close(self) -> None:
         self.pool.shutdown()

@@ -24,22 +24,32 @@ class RandomUpload:
     """
 
     def __init__(self, agent: TD3, replay: ReplayBuffer, batch: int) -> None:
-        shape, device = (agent.agents, AHEAD, batch), agent.device
-        self.uniform = [pinned_zeros(*shape, dtype=torch.float64) for _ in range(3)]
-        self.normal = [pinned_zeros(*shape, agent.action_dim) for _ in range(3)]
+        agents, device = agent.agents, agent.device
+        shapes = {"uniform": (batch,), "normal": (batch, agent.action_dim)}
+        if agent.own_numbers:
+            shapes["own"] = (agent.own_numbers,)
+        types = {"uniform": torch.float64}
+        self.blocks_on_host = [
+            {
+                name: pinned_zeros(agents, AHEAD, *shape, dtype=types.get(name, torch.float32))
+                for name, shape in shapes.items()
+            }
+            for _ in range(3)
+        ]
         self.copied = [torch.cuda.Event() for _ in range(3)]
         self.blocks = RandomBlocks(
             replay.streams,
             agent.smooth,
-            [u.numpy() for u in self.uniform],
-            [n.numpy() for n in self.normal],
-            threads=min(8, usable_cores(), math.ceil(agent.agents / AGENTS_PER_THREAD)),
+            [{name: t.numpy() for name, t in block.items()} for block in self.blocks_on_host],
+            threads=min(8, usable_cores(), math.ceil(agents / AGENTS_PER_THREAD)),
+            draw_own=agent.draw_own,
         )
         self.given = {
-            "uniform": torch.zeros(2, *shape, dtype=torch.float64, device=device),
-            "normal": torch.zeros(2, *shape, agent.action_dim, dtype=agent.dtype, device=device),
-            "position": torch.zeros(1, dtype=torch.int64, device=device),
+            name: torch.zeros(2, agents, AHEAD, *shape, dtype=types.get(name, agent.dtype))
+            for name, shape in shapes.items()
         }
+        self.given["position"] = torch.zeros(1, dtype=torch.int64)
+        self.given = {name: tensor.to(device) for name, tensor in self.given.items()}
         self.stream = torch.cuda.Stream()
         self.free, self.ready = ([torch.cuda.Event() for _ in range(2)] for _ in range(2))
         self.device = device
@@ -79,8 +89,8 @@ class RandomUpload:
         drawn = self.blocks.take()
         with torch.cuda.stream(self.stream):
             self.free[other].wait()
-            copy_async(self.given["uniform"][other], self.uniform[drawn])
-            copy_async(self.given["normal"][other], self.normal[drawn])
+            for name, block in self.blocks_on_host[drawn].items():
+                copy_async(self.given[name][other], block)
             self.ready[other].record()
             self.copied[drawn].record()
         self.sent.append(drawn)
@@ -90,7 +100,8 @@ class RandomUpload:
     @property
     def current_uniform(self) -> NDArray[np.float64]:
         """The uniform numbers of the current update, on the host."""
-        numbers: NDArray[np.float64] = self.uniform[self.sent[0]].numpy()[:, self.used - 1]
+        uniform = self.blocks_on_host[self.sent[0]]["uniform"]
+        numbers: NDArray[np.float64] = uniform.numpy()[:, self.used - 1]
         return numbers
 
     def rewind(self) -> None:

@@ -1,12 +1,11 @@
 """Independent Gaussian noise."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from td3.environments.base import Arrays
-from td3.seeding import Stream
 from td3.training.exploration.base import Exploration
 
 NOISE_AHEAD = 64  # steps
@@ -15,15 +14,9 @@ NOISE_AHEAD = 64  # steps
 class GaussianExploration(Exploration):
     """Independent Gaussian noise in every step and every action component, as in the paper."""
 
-    def __init__(
-        self,
-        streams: Sequence[Stream],
-        environments_per_agent: int,
-        action_dim: int,
-        standard_deviation: ArrayLike,
-    ) -> None:
-        super().__init__(streams, environments_per_agent, action_dim, standard_deviation)
-        self.use(np.empty((0, len(self.standard_deviation), action_dim)))
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.use(np.empty((0, len(self.standard_deviation), self.shape[1])))
 
     def draw(self, begins: NDArray[np.bool_]) -> NDArray[np.float64]:
         if self.used == len(self.normal):

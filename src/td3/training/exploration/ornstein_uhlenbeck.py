@@ -1,14 +1,13 @@
 """Ornstein–Uhlenbeck noise."""
 
 import math
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from td3.environments.base import Arrays
 from td3.errors import UserError
-from td3.seeding import Stream
 from td3.training.exploration.gaussian import GaussianExploration
 
 
@@ -20,15 +19,8 @@ class OrnsteinUhlenbeckExploration(GaussianExploration):
     time step `dt` have `theta * dt` here.
     """
 
-    def __init__(
-        self,
-        streams: Sequence[Stream],
-        environments_per_agent: int,
-        action_dim: int,
-        standard_deviation: ArrayLike,
-        theta: float = 0.15,
-    ) -> None:
-        super().__init__(streams, environments_per_agent, action_dim, standard_deviation)
+    def __init__(self, *given: Any, theta: float = 0.15) -> None:
+        super().__init__(*given)
         if not 0 < theta <= 1:
             raise UserError(
                 f"theta of Ornstein-Uhlenbeck noise must be above 0 and at most 1, got {theta}."

@@ -1,9 +1,9 @@
 """Pink noise."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from td3.environments.base import Arrays
 from td3.errors import UserError
@@ -20,22 +20,15 @@ class PinkExploration(Exploration):
     made in blocks of `length` steps, best the length of an episode. Each episode begins a block.
     """
 
-    def __init__(
-        self,
-        streams: Sequence[Stream],
-        environments_per_agent: int,
-        action_dim: int,
-        standard_deviation: ArrayLike,
-        length: int = 1000,
-    ) -> None:
-        super().__init__(streams, environments_per_agent, action_dim, standard_deviation)
+    def __init__(self, *given: Any, length: int = 1000) -> None:
+        super().__init__(*given)
         if isinstance(length, bool) or not isinstance(length, int) or length < SHORTEST:
             raise UserError(
                 f"length of pink noise must be a whole number of {SHORTEST} or more, got {length}."
             )
         environments = len(self.standard_deviation)
         self.rows = np.arange(environments)
-        self.blocks = np.zeros((environments, length, action_dim))
+        self.blocks = np.zeros((environments, length, self.shape[1]))
         self.used = np.full(environments, length)
         """How much of its block each environment has used."""
 

@@ -1,13 +1,12 @@
 """Gaussian noise that is held for several steps."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from td3.environments.base import Arrays
 from td3.errors import UserError
-from td3.seeding import Stream
 from td3.training.exploration.gaussian import NOISE_AHEAD, GaussianExploration
 
 
@@ -18,16 +17,8 @@ class ZetaExploration(GaussianExploration):
     begins with new noise.
     """
 
-    def __init__(
-        self,
-        streams: Sequence[Stream],
-        environments_per_agent: int,
-        action_dim: int,
-        standard_deviation: ArrayLike,
-        exponent: float = 2.0,
-        longest: int = 16,
-    ) -> None:
-        super().__init__(streams, environments_per_agent, action_dim, standard_deviation)
+    def __init__(self, *given: Any, exponent: float = 2.0, longest: int = 16) -> None:
+        super().__init__(*given)
         if isinstance(longest, bool) or not isinstance(longest, int) or longest < 1:
             raise UserError(
                 f"longest of zeta noise must be a whole number of 1 or more, got {longest}."
@@ -38,7 +29,7 @@ class ZetaExploration(GaussianExploration):
         environments = len(self.standard_deviation)
         self.durations = np.empty((0, environments), dtype=np.int64)
         """k for noise that begins in each step of the block."""
-        self.held = np.zeros((environments, action_dim))
+        self.held = np.zeros((environments, self.shape[1]))
         self.left = np.zeros(environments, dtype=np.int64)
         """Steps for which the noise will still be held."""
 
