@@ -1,7 +1,9 @@
-"""Numbers and values as short text, for messages, tables and reports."""
+"""Numbers and values as short text, and Markdown: for messages, tables and reports."""
 
+import html
 import re
 import reprlib
+from collections.abc import Sequence
 from typing import Any
 
 UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
@@ -61,3 +63,16 @@ def parse_duration(text: str) -> float | None:
         return None
     parts = zip(found.groups(), UNITS.values(), strict=True)
     return sum(float(amount) * size for amount, size in parts if amount) or None
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows unchanged. Line breaks become spaces: they would end a table."""
+    return re.sub(r"([\\`*_\[\]|#])", r"\\\1", html.escape(" ".join(text.split()), quote=False))
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1
+) -> str:
+    """A Markdown table of Markdown cells; the columns after `text_columns` are right-aligned."""
+    rule = ["---" if column < text_columns else "---:" for column in range(len(header))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))

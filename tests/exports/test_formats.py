@@ -1,6 +1,7 @@
 """Every format computes what the readable code computes, for every kind of observation."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from support.policies import ACTIONS, POSITION, SPACES, exact_actions, make_poli
 import td3
 from td3.errors import UserError
 from td3.exports.check import check_export, run_selftests
-from td3.exports.export import Export, make_export
+from td3.exports.export import WRITERS, Export, make_export
 from td3.exports.program import read_inputs
 from td3.exports.vectors import raw_observations
 from td3.layout import flatten, unstack_layout
@@ -124,17 +125,27 @@ def test_numpy_file_runs_without_td3(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == pytest.approx(policy([1, 2, 3, 4]).tolist(), abs=1e-5)
 
 
-def test_export_of_pretrained_policies_records_their_task(tmp_path: Path) -> None:
-    policy = td3.load_policy(pretrained="Hopper-v5")
-    paths = td3.export(policy, ["numpy", "c", "js"], tmp_path / "out", check=True)
-    assert {path.name for path in paths} >= {"policy.py", "policy.c", "policy.h", "policy.mjs"}
-    assert all(path.is_file() for path in paths)
-    export = make_export(policy, ["numpy"])
+def test_export_of_a_pretrained_policy_in_every_format_passes_its_selftests() -> None:
+    """`python -m benchmarks.exports` is the long form: all policies, 10,000 observations."""
+    pytest.importorskip("mujoco")
+    pytest.importorskip("onnxscript")
+    export = make_export(td3.load_policy(pretrained="Hopper-v5"), list(WRITERS))
     assert export.vectors.recorded
     assert len(export.vectors.observations) == 1_000
     assert export.rounding < 1e-5
-    header = (tmp_path / "out/policy.h").read_text()
-    assert "Hopper-v5" in header
+    checks = [check for check in check_export(export) if check.passed is not None]
+    assert {check.name for check in checks} >= {"numpy", "onnx", "torch"}
+    for check in checks:
+        assert check.passed, check
+
+
+def test_python_export_writes_named_files_and_checks_them(tmp_path: Path) -> None:
+    policy = td3.load_policy(pretrained="InvertedPendulum-v5")
+    paths = td3.export(policy, ["numpy", "c"], tmp_path, check=True)
+    assert {path.name for path in paths} >= {"policy.py", "policy.c", "policy.h"}
+    assert all(path.is_file() for path in paths)
+    header = (tmp_path / "policy.h").read_text()
+    assert "InvertedPendulum-v5" in header
     assert f'#define POLICY_SHA256 "{policy.card["sha256"]}"' in header
 
 
@@ -144,9 +155,8 @@ def test_export_refuses_unknown_formats_and_own_actors() -> None:
         make_export(policy, ["cc"])
     with pytest.raises(UserError, match="Name a format to export to: numpy, c"):
         make_export(policy, [])
-    policy.card["variant"] = {"name": "mine:Mine"}
-    policy.actor = lambda state: state
-    with pytest.raises(UserError, match="acts with the class mine:Mine, which only PyTorch"):
+    policy.actor = lambda state: state  # of a class that only this process knows
+    with pytest.raises(UserError, match="some acts with a class that its file does not name"):
         make_export(policy, ["c"])
 
 
@@ -186,3 +196,17 @@ def test_c_allocates_nothing_and_refuses_fast_math(tmp_path: Path) -> None:
         "__stack_chk_fail",
     }  # fmt: skip
     assert "-ffast-math removes" in run_c(tmp_path, "-ffast-math").stderr
+
+
+def test_cmake_builds_the_library_and_runs_the_selftest(tmp_path: Path) -> None:
+    if not shutil.which("cmake") or not shutil.which("cc"):
+        pytest.skip("CMake or a C compiler is not installed")
+    exported(make_policy(*SPACES["stacked box"])[0], "c").write(tmp_path)
+    for command in (
+        ["cmake", "-B", "build"],
+        ["cmake", "--build", "build"],
+        ["ctest", "--test-dir", "build", "--output-on-failure"],
+    ):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "100% tests passed" in done.stdout

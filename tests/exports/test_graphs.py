@@ -3,11 +3,16 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from support.policies import ACTIONS, POSITION, SPACES, make_policy
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from support.policies import ACTIONS, POSITION, SPACES, exact_actions, make_policy
 
+import td3
 from td3.errors import UserError
 from td3.exports.check import check_export
 from td3.exports.export import Export, make_export
@@ -88,3 +93,63 @@ def test_onnx_without_its_packages_names_the_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(UserError, match=r"ONNX needs an extra: pip install 'td3\[export\]'"):
         make_export(make_policy(POSITION)[0], ["onnx"])
+
+
+class NormalizedActor(td3.Actor):
+    def forward(self, state: torch.Tensor) -> torch.Tensor:
+        *hidden, (weight, bias) = self.layers(self.flat)
+        for own_weight, own_bias in hidden:
+            state = torch.baddbmm(own_bias, state, own_weight)
+            state = F.silu(F.layer_norm(state, state.shape[-1:]))
+        return torch.tanh(torch.baddbmm(bias, state, weight))
+
+
+class OwnActor(td3.TD3):
+    def make_actor(self, inputs: int, **shared: Any) -> td3.Actor:
+        sizes = inputs, self.action_dim, self.max_action, self.hidden_sizes
+        return NormalizedActor(*sizes, **shared)
+
+
+class UnknownActions(OwnActor):
+    def act(self, states: torch.Tensor) -> torch.Tensor:
+        action = super().act(states)
+        return action if float(action.sum()) > 0 else -action
+
+
+def test_variant_with_its_own_actor_becomes_a_graph(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = spaces.Dict(goal=POSITION, mode=spaces.Discrete(3))
+    policy, exact = make_policy(space, 2, normalize=True, kind=OwnActor)
+    export = make_export(policy, list(FORMATS), 50)
+    states = [
+        np.concatenate([export.runtime.read_vector(frame) for frame in frames])
+        for frames in export.vectors.observations
+    ]
+    expected = exact_actions(policy, exact, np.array(states, np.float32))
+    # The agent of the export computes the statistics in double precision too.
+    assert export.vectors.actions == pytest.approx(expected, abs=1e-6)
+    assert np.ptp(expected, axis=0).min() > 1e-4
+    export.write(tmp_path)
+    for file in FORMATS.values():
+        graph = Policy(str(tmp_path / file))
+        assert selftest(graph, tmp_path / "policy_vectors.bin") == 0, capsys.readouterr().out
+
+
+def test_export_refuses_what_a_variant_cannot_become() -> None:
+    policy, _ = make_policy(POSITION, kind=OwnActor)
+    with pytest.raises(UserError, match=r"class test_graphs:OwnActor, which c and numpy cannot"):
+        make_export(policy, ["c", "torch", "numpy"])
+    policy, _ = make_policy(*SPACES["image"], kind=OwnActor)
+    with pytest.raises(UserError, match=r"which onnx cannot contain. Export it with --to torch\."):
+        make_export(policy, ["onnx"])
+    policy, _ = make_policy(POSITION, kind=UnknownActions)
+    with pytest.raises(UserError, match=r"PyTorch cannot export UnknownActions: "):
+        make_export(policy, ["torch"])
+
+
+def test_hub_repository_of_a_variant_has_the_formats_that_can_hold_it() -> None:
+    policy, _ = make_policy(POSITION, kind=OwnActor)
+    files = make_export(policy, ["hub"], 50).files
+    assert {"README.md", "policy.onnx", "policy.pt2", "policy.safetensors"} <= files.keys()
+    assert not {"policy.c", "policy.py", "policy.mjs"} & files.keys()

@@ -40,7 +40,11 @@ SPACES: dict[str, tuple[spaces.Space[Any], int]] = {
 
 
 def make_policy(
-    space: spaces.Space[Any], stack: int = 1, normalize: bool = False, actions: Any = ACTIONS
+    space: spaces.Space[Any],
+    stack: int = 1,
+    normalize: bool = False,
+    actions: Any = ACTIONS,
+    kind: type[TD3] = TD3,
 ) -> tuple[Policy, TD3]:
     """An untrained policy with large weights, and the same agent in double precision."""
     task = Task.of("Some-v0", space, actions, stack)
@@ -52,8 +56,8 @@ def make_policy(
         "normalize_observations": normalize,
         "seed": 3,
     }
-    agent = TD3(task.state_dim, task.action_dim, **shared)
-    exact = TD3(task.state_dim, task.action_dim, dtype=torch.float64, **shared)
+    agent = kind(task.state_dim, task.action_dim, **shared)
+    exact = kind(task.state_dim, task.action_dim, dtype=torch.float64, **shared)
     generator = np.random.default_rng(5)
     if agent.normalizer and exact.normalizer:
         states = generator.normal(2, 3, (9, task.state_dim)).astype(np.float32)
@@ -65,7 +69,7 @@ def make_policy(
         network.online.flat.data *= 2
         exact.trained[name].online.flat.data.copy_(network.online.flat.data)
     card = policy_card(agent, task, EnvironmentConfig(id="Some-v0"), {"step": 7})
-    return Policy(card, policy_tensors(agent)[0], "some"), exact
+    return Policy(card, policy_tensors(agent)[0], "some", variant=kind), exact
 
 
 def exact_actions(policy: Policy, exact: TD3, states: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-Format = Literal["numpy", "c", "js", "onnx", "torch"]
+Format = Literal["numpy", "c", "js", "onnx", "torch", "hub"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Arguments:
     folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
     """Run folder, or the .safetensors file of a policy."""
     to: tuple[Format, ...] = ()
-    """Formats: numpy (one Python file), c (C99), js (an ES module), onnx, torch (torch.export)."""
+    """Formats: numpy (one Python file), c (C99), js (an ES module), onnx, torch (torch.export),
+    hub (all of them and a card: a Hugging Face model repository)."""
     pretrained: str = ""
     """Instead of a run: the pretrained policy for this task, e.g. HalfCheetah-v5."""
     out: Path | None = None
@@ -36,6 +37,10 @@ class Arguments:
     variant: str = ""
     """Class of the policy's variant, module:Class. Needed if the policy acts in its own way: a
     policy file alone never makes td3 import a module."""
+    licence: str = "mit"
+    """Licence in the card of --to hub: an identifier of the Hub, e.g. mit, apache-2.0, other."""
+    film: Path | None = None
+    """An mp4 for --to hub; default: the one in videos/ of the run, if there is one."""
     check: bool = False
     """Run the self-tests with 10,000 observations, where the runtimes are installed."""
     json: bool = False
@@ -45,6 +50,7 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     from td3.exports.check import OBSERVATIONS, check_export
     from td3.exports.export import make_export
+    from td3.exports.hub import Repository, run_of
     from td3.exports.vectors import VECTORS
     from td3.policy.load import load_policy
     from td3.policy.pretrained import run_or_pretrained
@@ -53,7 +59,12 @@ def run(arguments: Arguments) -> int:
     policy = load_policy(
         source, arguments.agent, which=arguments.which, variant=arguments.variant or None
     )
-    made = make_export(policy, arguments.to, OBSERVATIONS if arguments.check else VECTORS)
+    made = make_export(
+        policy,
+        arguments.to,
+        OBSERVATIONS if arguments.check else VECTORS,
+        Repository(run_of(source), arguments.film, arguments.licence),
+    )
     default = (source if source.is_dir() else Path()) / "exports" / policy.name
     paths = made.write(arguments.out or default)
     checks = check_export(made) if arguments.check else []

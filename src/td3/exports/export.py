@@ -11,6 +11,7 @@ from td3 import __version__
 from td3.errors import UserError, nearest
 from td3.exports.c import write_c
 from td3.exports.graph_files import write_onnx, write_torch
+from td3.exports.hub import Repository, hub_files
 from td3.exports.interpreted import write_js, write_numpy
 from td3.exports.pack import program_json
 from td3.exports.program import Program, policy_program
@@ -27,6 +28,7 @@ WRITERS: dict[str, Callable[[Program], Mapping[str, str | bytes]]] = {
     "onnx": write_onnx,
     "torch": write_torch,
 }
+FORMATS = (*WRITERS, "hub")
 VECTORS_FILE = "policy_vectors.bin"
 
 
@@ -50,19 +52,27 @@ class Export(NamedTuple):
         return paths
 
 
-def make_export(policy: Policy, formats: Sequence[str], count: int = VECTORS) -> Export:
+def make_export(
+    policy: Policy,
+    formats: Sequence[str],
+    count: int = VECTORS,
+    repository: Repository = Repository(),  # noqa: B008  it is immutable
+) -> Export:
     """Translate a policy into these formats, with `count` test vectors; files hold the first 1,000.
 
+    `hub` is a model repository with all other formats; `repository` says more about it.
     Raises UserError if a format is not known or cannot hold the policy.
     """
     for name in formats:
-        if name not in WRITERS:
-            known = ", ".join(WRITERS)
-            raise UserError(f"No format {name!r}.{nearest(name, WRITERS)} There are: {known}.")
+        if name not in FORMATS:
+            known = ", ".join(FORMATS)
+            raise UserError(f"No format {name!r}.{nearest(name, FORMATS)} There are: {known}.")
     if not formats:
-        raise UserError(f"Name a format to export to: {', '.join(WRITERS)}.")
+        raise UserError(f"Name a format to export to: {', '.join(FORMATS)}.")
     program = policy_program(policy, policy_facts(policy))
-    runtime = Runtime(unpack(json.loads(program_json(program))))
+    hub = "hub" in formats
+    formats = chosen_formats(policy, program, formats)
+    runtime = make_runtime(program)
     vectors = make_vectors(policy, program, runtime, count)
     rounding = float32_error(policy, runtime, vectors)
     files: dict[str, bytes] = {}
@@ -70,7 +80,32 @@ def make_export(policy: Policy, formats: Sequence[str], count: int = VECTORS) ->
         for file, content in WRITERS[name](program).items():
             files[file] = content.encode() if isinstance(content, str) else content
     files[VECTORS_FILE] = vectors.first(VECTORS).to_bytes()
+    if hub:
+        files = {**hub_files(policy, repository, files), **files}
     return Export(files, runtime, vectors, rounding)
+
+
+def chosen_formats(policy: Policy, program: Program, formats: Sequence[str]) -> Sequence[str]:
+    """The formats to write; all that can hold the policy, for a model repository."""
+    if program.agent is None:
+        return list(WRITERS) if "hub" in formats else formats
+    # onnxruntime has no convolution in double precision.
+    possible = ("torch",) if program.has_images else ("onnx", "torch")
+    if refused := sorted(set(formats) - {*possible, "hub"}):
+        raise UserError(
+            f"The policy {policy.name} acts with the class {policy.card['variant']['name']}, which "
+            f"{' and '.join(refused)} cannot contain. Export it with --to {' or '.join(possible)}."
+        )
+    return possible if "hub" in formats else formats
+
+
+def make_runtime(program: Program) -> Runtime:
+    """The program in double precision."""
+    if program.agent is None:
+        return Runtime(unpack(json.loads(program_json(program))))
+    from td3.exports.graph import AgentRuntime
+
+    return AgentRuntime(program)
 
 
 def policy_facts(policy: Policy) -> dict[str, Any]:

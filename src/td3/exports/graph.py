@@ -3,12 +3,17 @@
 A graph remembers nothing. With a frame stack it takes the last frames and returns the next ones.
 """
 
+import json
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from td3.algorithm.agent import TD3
+from td3.algorithm.tensors import map_tensors
+from td3.exports.pack import program_json
 from td3.exports.program import Input, Program, Step
+from td3.exports.runtime import Policy as Runtime
 from td3.layout import ROUNDING
 
 
@@ -24,7 +29,7 @@ class Graph(nn.Module):
         super().__init__()
         self.inputs = program.inputs
         self.readers = nn.ModuleList([Reader(part) for part in program.inputs])
-        self.steps = steps_module(program.steps)
+        self.steps = AgentRows(program.agent) if program.agent else steps_module(program.steps)
         self.stack, self.shape = program.stack, program.shape
         self.width = program.state_size // program.stack
         self.low: Tensor
@@ -89,6 +94,30 @@ class Reader(nn.Module):
     def one_hot(self, number: Tensor, known: str) -> Tensor:
         chosen = number == getattr(self, known)
         return torch.where(chosen.any(dim=1, keepdim=True), chosen.float(), torch.nan)
+
+
+class AgentRows(nn.Module):
+    """The actor of a variant: rows of states to rows of actions within [-1, 1]."""
+
+    def __init__(self, agent: TD3) -> None:
+        super().__init__()
+        # torch.export takes no subclasses of Parameter.
+        self.agent = map_tensors(agent, lambda path, tensor: tensor.detach().clone())
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.agent.act(states[None])[0]
+
+
+class AgentRuntime(Runtime):
+    """Runs a program whose network is an agent."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(json.loads(program_json(program)))
+        assert program.agent is not None
+        self.agent = program.agent
+
+    def network(self, state: Any) -> Any:
+        return self.agent.act(torch.from_numpy(state)[None, None])[0, 0].numpy()
 
 
 def steps_module(steps: list[Step]) -> nn.Sequential:

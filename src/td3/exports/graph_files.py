@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from td3.errors import UserError
+from td3.errors import UserError, first_line
 from td3.exports import graph_runtime, runtime
 from td3.exports.pack import program_table
 from td3.exports.program import Program
@@ -76,8 +76,14 @@ def traced(program: Program) -> "ExportedProgram":
     batch = torch.export.Dim("batch")
     first = {0: batch}
     shapes: tuple[Any, ...] = (dict.fromkeys(example[0], first), *[first] * (len(example) - 1))
-    with torch.no_grad():
-        return torch.export.export(graph, example, dynamic_shapes=shapes)
+    try:
+        with torch.no_grad():
+            return torch.export.export(graph, example, dynamic_shapes=shapes)
+    except Exception as error:
+        if program.agent is None:
+            raise
+        name = type(program.agent).__name__
+        raise UserError(f"PyTorch cannot export {name}: {first_line(error)}.") from error
 
 
 def table_json(program: Program) -> str:
@@ -95,12 +101,10 @@ def graph_source() -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Hide what torch.export and torch.onnx report about themselves."""
-    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        logging.disable(logging.NOTSET)

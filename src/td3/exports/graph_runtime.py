@@ -20,6 +20,7 @@ import json
 import pathlib
 import sys
 import time  # noqa: F401  `selftest` needs it, where it is part of this file
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -107,7 +108,9 @@ def open_torch(path: str) -> tuple[str, Run]:
 
     torch.set_num_threads(1)
     extra = {TABLE: ""}
-    module = torch.export.load(path, extra_files=extra).module()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch 2.11 warns about its own buffer
+        module = torch.export.load(path, extra_files=extra).module()
     table = json.loads(extra[TABLE])
     names = [".".join(map(str, ["observation", *part["path"]])) for part in table["inputs"]]
 

@@ -6,7 +6,7 @@ policy's float32 numbers, so the formats agree to about 1e-15. td3 itself comput
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from td3.layout import (
 )
 from td3.policy.layers import CLIP
 from td3.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from td3.algorithm.agent import TD3
 
 Array = NDArray[Any]
 EPSILON = 1e-5  # of PyTorch's layer normalisation
@@ -96,6 +99,8 @@ class Program(NamedTuple):
     dtype: str
     facts: dict[str, Any]
     """Where the policy comes from."""
+    agent: "TD3 | None" = None
+    """Acts instead of `steps`: a variant with an actor of its own, in double precision."""
 
     @property
     def input_size(self) -> int:
@@ -118,35 +123,45 @@ class Program(NamedTuple):
 
 
 def policy_program(policy: Policy, facts: dict[str, Any]) -> Program:
-    """The program of a policy. Raises UserError if only its Python class can act."""
-    if policy.actor:
-        what = policy.card.get("variant", {}).get("name", "its own actor")
-        raise UserError(
-            f"The policy {policy.name} acts with the class {what}, which only PyTorch can run. "
-            "Export it with --to torch."
-        )
-    layout: Layout = policy.layout
-    stack, single = unstack_layout(layout)
-    steps = []
-    if policy.statistics:
-        shift, scale = policy.statistics
-        steps.append(Step("normalize", {"shift": shift, "scale": scale}, {"clip": CLIP}))
-    if has_images(layout):
-        steps.append(encoder_step(stack, single, encoder_layers(policy)))
-    for weight, bias in policy.layers:
-        steps += [Step("dense", {"weight": weight, "bias": bias}), Step("relu")]
-    steps[-1] = Step("tanh")
+    """The program of a policy; if only its Python class can act, the program has no steps."""
+    stack, single = unstack_layout(policy.layout)
     bounds = policy.bounds
     return Program(
         read_inputs(single, []),
         stack,
-        steps,
+        [] if policy.actor else policy_steps(policy, stack, single),
         bounds.low,
         bounds.high,
         list(bounds.shape),
         bounds.dtype,
         facts,
+        double_agent(policy) if policy.actor else None,
     )
+
+
+def policy_steps(policy: Policy, stack: int, single: Layout) -> list[Step]:
+    """From a state to an action within [-1, 1]."""
+    steps = []
+    if policy.statistics:
+        shift, scale = policy.statistics
+        steps.append(Step("normalize", {"shift": shift, "scale": scale}, {"clip": CLIP}))
+    if has_images(policy.layout):
+        steps.append(encoder_step(stack, single, encoder_layers(policy)))
+    for weight, bias in policy.layers:
+        steps += [Step("dense", {"weight": weight, "bias": bias}), Step("relu")]
+    return [*steps[:-1], Step("tanh")]
+
+
+def double_agent(policy: Policy) -> "TD3":
+    """The agent of a policy that acts in its own way, in double precision."""
+    import torch
+
+    from td3.policy.variants import build_agent
+
+    if "variant" not in policy.card:
+        raise UserError(f"The policy {policy.name} acts with a class that its file does not name.")
+    size = policy.bounds.low.size
+    return build_agent(policy.card, size, policy.tensors, None, policy.name, torch.float64)
 
 
 def encoder_layers(policy: Policy) -> list[tuple[Array, Array]]:

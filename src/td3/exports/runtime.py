@@ -56,11 +56,15 @@ class Policy:
         if self.ok:
             stack = self.program["stack"]
             self.frames = [*(self.frames or [frame] * stack), frame][-stack:]
-            x = run(self.program["steps"], np.concatenate(self.frames).astype(np.float64))
+            x = self.network(np.concatenate(self.frames).astype(np.float64))
             share = (x + 1) / 2
             action = np.clip(self.low * (1 - share) + self.high * share, self.low, self.high)
             self.ok = bool(np.isfinite(action).all())
         return action if self.ok else self.safe_action.copy()
+
+    def network(self, state: Any) -> Any:
+        """From a state to an action within [-1, 1]."""
+        return run(self.program["steps"], state)
 
     def read(self, observation: Any) -> Any:
         """One observation as the flat float32 numbers that the network sees; NaN: invalid."""

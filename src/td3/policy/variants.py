@@ -81,8 +81,9 @@ def build_agent(
     tensors: Mapping[str, ArrayLike],
     given: str | type[Any] | None,
     policy: str,
+    dtype: torch.dtype = torch.float32,
 ) -> TD3:
-    """An agent that acts as the policy does.
+    """An agent that acts as the policy does, computing in `dtype`.
 
     Raises ValueError or KeyError if the tensors do not fit the card.
     """
@@ -94,6 +95,7 @@ def build_agent(
         action_dim,
         hidden_sizes=card["hidden_sizes"],
         seed=0,
+        dtype=dtype,
         normalize_observations=card["normalize_observations"],
         layout=card["observation"],
         variant=settings,

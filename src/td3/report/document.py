@@ -3,26 +3,13 @@
 import base64
 import html
 import os
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from urllib.parse import quote, unquote
 
+from td3.text import escape
+
 MIME_TYPES = {".svg": "image/svg+xml", ".gif": "image/gif", ".mp4": "video/mp4"}
-
-
-def escape(text: str) -> str:
-    """Text that Markdown shows unchanged. Line breaks become spaces: they would end a table."""
-    return re.sub(r"([\\`*_\[\]|#])", r"\\\1", html.escape(" ".join(text.split()), quote=False))
-
-
-def markdown_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1
-) -> str:
-    """A Markdown table of Markdown cells; the columns after `text_columns` are right-aligned."""
-    rule = ["---" if column < text_columns else "---:" for column in range(len(header))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
 
 
 def fold(title: str, text: str) -> str:

@@ -11,11 +11,11 @@ import numpy as np
 from td3.files import CURVES, check_output
 from td3.intervals import over_seeds
 from td3.report.curves import Curve, SeedLine, curves, last_steps
-from td3.report.document import escape, fold, markdown_table, media, to_html
+from td3.report.document import fold, media, to_html
 from td3.report.glossary import glossary, link
 from td3.report.plots import TRAINING, plot, plot_training
 from td3.report.summary import Floats, Record, RunSummary, Steps
-from td3.text import count, duration, number
+from td3.text import count, duration, escape, markdown_table, number
 
 TEXTS = {"environment": "environment", "label": "recipe", "run": "run"}
 COLUMNS = TEXTS | {

@@ -9,9 +9,9 @@ import optuna
 
 from td3.config import dotted, to_dict
 from td3.files import check_output
-from td3.report.document import escape, fold, markdown_table, media, to_html
+from td3.report.document import fold, media, to_html
 from td3.report.plots import COLOURS, number_axes, save_figure, styled_figure
-from td3.text import count, number
+from td3.text import count, escape, markdown_table, number
 from td3.tuning.confirm import Confirmation
 from td3.tuning.plan import Plan
 from td3.tuning.results import RECIPE, TABLE, TrialResult, describe, plain, rank, tally
