@@ -22,6 +22,7 @@ def remarks(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         {"track": ("wandb",)},
         {"callback": ("a:B",)},
         {"stop.at_return": 9.0},
+        {"evaluation.keep_every": 100},
         {"stop.after": "2h"},
         {"stop.patience": 3},
     ],

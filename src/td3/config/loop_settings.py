@@ -100,6 +100,11 @@ class EvaluationConfig:
     max_steps: int = setting(
         10_000, "Longest episode of an evaluation; longer ones are cut.", unit="steps", min=1
     )
+    keep_every: int = setting(
+        0,
+        "Steps between evaluated policies that are kept, for td3 play; 0: only the best and last.",
+        min=0,
+    )
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,17 @@
 import json
 import mimetypes
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from td3.files import digest
+from td3.files import digest, read_regular
 from td3.play.entries import PAGE, describe, model_folder, numbers, tasks
 from td3.policy.policy import Policy
 from td3.serving import Content
 
 Read = Callable[[], bytes]
+LARGEST_FILM = 2**30  # bytes
 TEXT = {".html", ".js", ".css", ".json", ".svg", ".xml"}
 TYPES = {".js": "text/javascript", ".xml": "text/xml", ".gz": "application/gzip"}
 
@@ -50,7 +52,7 @@ def make_files(shown: Iterable[Shown], offline: bool = False) -> dict[str, Read]
             files[entry["numbers"]] = bytes_of(numbers(policy))
         elif film:
             entry["film"] = f"films/{k}{film.suffix}"
-            files[entry["film"]] = film.read_bytes
+            files[entry["film"]] = partial(read_plain, film)
         entries.append(entry)
     page: dict[str, object] = {"policies": entries}
     if offline:
@@ -61,6 +63,13 @@ def make_files(shown: Iterable[Shown], offline: bool = False) -> dict[str, Read]
     return files
 
 
+def read_plain(film: Path) -> bytes:
+    """The content of a film. Raises OSError if it is no regular file any more, or gone."""
+    if film.is_symlink():
+        raise OSError(f"{film} is a link.")
+    return read_regular(film, LARGEST_FILM)
+
+
 def bytes_of(content: bytes) -> Read:
     return lambda: content
 
@@ -69,8 +78,10 @@ def finder(files: Mapping[str, Read]) -> Callable[[str], Content | None]:
     """How the server finds a file."""
 
     def find(path: str) -> Content | None:
-        read = files.get(path)
-        return Content(read(), media_type(path)) if read else None
+        try:
+            return Content(files[path](), media_type(path))
+        except (KeyError, OSError):  # a file may disappear while the page is shown
+            return None
 
     return find
 

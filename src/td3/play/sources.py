@@ -7,7 +7,7 @@ from pathlib import Path
 from td3.errors import UserError
 from td3.play.entries import tasks
 from td3.play.site import Shown
-from td3.policy.load import policies_of, policy_folder, read_policy
+from td3.policy.load import kept_policies, policies_of, policy_folder, read_policy
 from td3.policy.policy import Policy
 from td3.policy.pretrained import names, pretrained
 
@@ -48,7 +48,10 @@ def policies_to_play(paths: Iterable[Path], task: str) -> list[Shown]:
 
 
 def policies_at(path: Path) -> list[Shown]:
-    """The policy of a file; or the best and the last policy of every agent of a run."""
+    """The policy of a file; or the best and the last policy of every agent of a run.
+
+    Of the best agent also those that `evaluation.keep_every` kept.
+    """
     found = policies_of(path)
     if path.suffix == ".safetensors":
         return [Shown(found[0], path.stem, f"{path.name}, {found[0].environment.id}")]
@@ -56,6 +59,8 @@ def policies_at(path: Path) -> list[Shown]:
     run = folder.parent if folder.name == "policy" else folder
     with contextlib.suppress(UserError):  # runs of version 0.1 kept only the best
         found += policies_of(path, which="last")
+    best = max(found, key=lambda policy: policy.mean_return)
+    found += kept_policies(folder, int(best.name.split("-")[1]))
     return [show_of_run(run, policy) for policy in found]
 
 

@@ -18,6 +18,7 @@ POLICY_FILES = {
     "best": re.compile(r"agent-[0-9]+\.safetensors"),
     "last": re.compile(r"agent-[0-9]+-last\.safetensors"),
 }
+KEPT = re.compile(r"agent-([0-9]+)-step-([0-9]+)\.safetensors")
 
 
 def load_policy(
@@ -75,6 +76,13 @@ def policies_of(
         kind = "last policy" if which == "last" else "policy"
         raise UserError(f"No {kind} of {whose} in {path}: {why_none(path, found)}.")
     return [read_policy(file, variant) for file in files]
+
+
+def kept_policies(folder: Path, agent: int) -> list[Policy]:
+    """The policies that `evaluation.keep_every` kept of an agent, in order of their steps."""
+    found = [match for path in folder.iterdir() if (match := KEPT.fullmatch(path.name))]
+    steps = sorted(int(match[2]) for match in found if int(match[1]) == agent)
+    return [read_policy(folder / f"agent-{agent}-step-{step}.safetensors") for step in steps]
 
 
 def policy_folder(path: Path) -> Path:

@@ -37,7 +37,7 @@ FORMAT = 1  # of config.toml, metrics.jsonl and events.jsonl; events.jsonl has i
 FILES = ("config.toml", "metrics.jsonl", "events.jsonl")
 FACTS = ("code", "source")
 """Tables of config.toml besides settings: code of the user, and what the run started from."""
-POLICY_NAME = re.compile(r"agent-[0-9]+(-last)?\.safetensors")
+POLICY_NAME = re.compile(r"agent-[0-9]+(-last|-step-[0-9]+)?\.safetensors")
 
 
 class RunFolder:
@@ -83,9 +83,10 @@ class RunFolder:
         lines = last_lines(self.folder / "events.jsonl")
         return bool(lines) and b'"event": "finish"' in lines[-1]
 
-    def policy_file(self, agent: int, last: bool = False) -> Path:
-        """The file of an agent's best policy, or of the last one that was evaluated."""
-        return self.folder / "policy" / f"agent-{agent}{'-last' if last else ''}.safetensors"
+    def policy_file(self, agent: int, last: bool = False, step: int | None = None) -> Path:
+        """The file of an agent's best policy, of the last one evaluated, or of one that is kept."""
+        kind = "-last" if last else "" if step is None else f"-step-{step}"
+        return self.folder / "policy" / f"agent-{agent}{kind}.safetensors"
 
 
 def create(

@@ -66,7 +66,7 @@ def record_evaluations(state: TrainingState) -> list[Record]:
 
 
 def write_policies(state: TrainingState, result: Result, record: Record) -> None:
-    """Write the evaluated policy as the last one of its agent, and as the best one if it is."""
+    """Write the evaluated policy as the last one of its agent; as the best one and kept, if so."""
     agent, evaluation = result.agent, state.config.evaluation
     facts = {key: record[key] for key in ("step", "seed", "mean_return", "std_return")}
     facts |= state.population.facts(agent)
@@ -75,5 +75,14 @@ def write_policies(state: TrainingState, result: Result, record: Record) -> None
     environment = state.population.members[agent].environment
     card = policy_card(state.agent, state.environments.task, environment, facts)
     run = state.recorder.run
-    for last in (False, True) if record["best"] else (True,):
-        run.write_later(run.policy_file(agent, last), policy_bytes(result.policy, card))
+    files = [run.policy_file(agent, step=result.step)] if is_kept(state, result.step) else []
+    files += [run.policy_file(agent)] if record["best"] else []
+    for path in [*files, run.policy_file(agent, last=True)]:
+        run.write_later(path, policy_bytes(result.policy, card))
+
+
+def is_kept(state: TrainingState, step: int) -> bool:
+    """Whether the evaluation at `step` is the first one since a multiple of `keep_every`."""
+    every, keep_every = state.config.evaluation.every, state.config.evaluation.keep_every
+    before = (step - state.collector.count) // every * every
+    return bool(keep_every) and step // keep_every > before // keep_every

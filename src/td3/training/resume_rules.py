@@ -21,6 +21,7 @@ FIXED = (
 )
 WITHOUT_EFFECT = (
     "loop.steps",
+    "evaluation.keep_every",
     "checkpoint.after",
     "checkpoint.keep_every",
     "checkpoint.retry_for",

@@ -1,6 +1,6 @@
 // The page: loads policies, MuJoCo and models, and connects buttons, keys and sliders.
 
-import loadMujoco from "./vendor/mujoco.js";
+import { load } from "./load.js";
 import { Quality } from "./quality.js";
 import { Stage } from "./stage.js";
 import { UNCHANGED } from "./simulation.js";
@@ -8,35 +8,17 @@ import { UNCHANGED } from "./simulation.js";
 const LONGEST_FRAME = 0.1; // seconds; after a hidden tab the world does not catch up
 const byId = (id) => document.getElementById(id);
 const stages = [];
+let tasks, entries; // tasks.json, and the policies of policies.json
 const quality = new Quality();
 const changes = { ...UNCHANGED };
 let isPaused = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-const kept = new Map();
-async function get(path, read) {
-  if (!kept.has(path)) {
-    kept.set(path, fetch(path).then((answer) => {
-      if (!answer.ok) throw new Error(`${path}: ${answer.status} ${answer.statusText}`);
-      return read(answer);
-    }));
-  }
-  return kept.get(path);
-}
-const load = {
-  text: (path) => get(path, (answer) => answer.text()),
-  numbers: (path) => get(path, async (answer) => new Float32Array(await answer.arrayBuffer())),
-  mujoco: () => get("vendor/mujoco.wasm.gz", async (answer) => {
-    const unpacked = answer.body.pipeThrough(new DecompressionStream("gzip"));
-    return loadMujoco({ wasmBinary: await new Response(unpacked).arrayBuffer() });
-  }),
-};
-
 const seed = () => Math.min(Math.max(Math.trunc(Number(byId("seed").value)) || 0, 0), 2 ** 31 - 1);
 const announce = (text) => (byId("status").textContent = text);
-const fail = (error) => announce(`The playground could not start: ${error.message}`);
+const describe = (error) => `The playground could not start: ${error.message}`;
 
-async function addStage(entries, position) {
-  const stage = new Stage(byId("stages"), load, entries);
+async function addStage(position) {
+  const stage = new Stage(byId("stages"), tasks, entries);
   stages.push(stage);
   byId("stages").classList.toggle("two", stages.length > 1);
   stage.select.addEventListener("change", () => choose(stage, stage.select.selectedIndex));
@@ -44,8 +26,13 @@ async function addStage(entries, position) {
 }
 
 async function choose(stage, position) {
-  await stage.choose(position, seed(), changes).catch(fail);
+  await stage.choose(position, seed(), changes).catch((error) => stage.say(describe(error)));
   isStale = true;
+  updateAddress();
+}
+
+/** Name the policies in the address, so that it can be shared. */
+function updateAddress() {
   const names = stages.map(({ entry }) => encodeURIComponent(entry.name));
   history.replaceState(null, "", `#${names.join("&")}`);
 }
@@ -64,21 +51,20 @@ function reset() {
   for (const stage of stages) stage.reset(seed());
 }
 
-function compare(entries) {
+async function compare() {
   byId("compare").setAttribute("aria-pressed", String(stages.length === 1));
   if (stages.length > 1) {
-    const stage = stages.pop();
-    stage.drop();
-    stage.root.remove();
+    stages.pop().remove();
     byId("stages").classList.remove("two");
-    return choose(stages[0], stages[0].select.selectedIndex);
+    updateAddress();
+    return;
   }
   reset();
-  return addStage(entries, otherPolicy(entries, stages[0].select.selectedIndex));
+  await addStage(otherPolicy(stages[0].select.selectedIndex));
 }
 
 /** The position of another policy for the same task; if there is none, the next one. */
-function otherPolicy(entries, position) {
+function otherPolicy(position) {
   const others = [...entries.keys()].filter((k) => k !== position && !entries[k].reason);
   const same = others.find((k) => entries[k].task === entries[position].task);
   return same ?? others.find((k) => k > position) ?? others[0] ?? position;
@@ -97,13 +83,13 @@ function change(input) {
   for (const stage of stages) stage.simulation?.change(changes);
 }
 
-function connect(entries) {
+function connect() {
   const pushes = { ArrowLeft: [-1, 0, 0], ArrowRight: [1, 0, 0], ArrowUp: [0, 0, 1] };
   const keys = {
     " ": () => pause(!isPaused),
     ".": step,
     r: reset,
-    c: () => compare(entries),
+    c: compare,
     "+": () => changeSpeed(1),
     "-": () => changeSpeed(-1),
   };
@@ -126,7 +112,7 @@ function connect(entries) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.target.matches("input, select")) return;
-    if (event.target.matches("button, summary, a") && event.key === " ") return;
+    if (event.target.matches("button, summary, a, video") && event.key === " ") return;
     const push = pushes[event.key];
     const action = push ? () => stages.forEach((s) => s.nudge(push)) : keys[event.key.toLowerCase()];
     if (!action) return;
@@ -159,18 +145,15 @@ function drawAfterEvents() {
 
 async function start() {
   announce("Loading MuJoCo …");
-  const [list, tasks] = await Promise.all(
-    ["policies.json", "tasks.json"].map((path) => get(path, (answer) => answer.json())),
-  );
-  load.tasks = tasks;
-  connect(list.policies);
+  const [list, facts] = await Promise.all(["policies.json", "tasks.json"].map(load.json));
+  [tasks, entries] = [facts, list.policies];
+  connect();
   drawAfterEvents();
   pause(isPaused);
-  const names = location.hash.slice(1).split("&").map(decodeURIComponent).slice(0, 2);
-  const wanted = names.map((name) => list.policies.findIndex((entry) => entry.name === name));
-  for (const position of wanted[0] >= 0 ? wanted.filter((k) => k >= 0) : [0]) {
-    await addStage(list.policies, position);
-  }
+  const names = location.hash.slice(1).split("&").slice(0, 2);
+  const named = names.map((name) => entries.findIndex((own) => encodeURIComponent(own.name) === name));
+  const known = named.filter((position) => position >= 0);
+  for (const position of known.length ? known : [0]) await addStage(position);
   byId("compare").setAttribute("aria-pressed", String(stages.length > 1));
   announce(isPaused ? "Paused, because your system asks for reduced motion." : "");
   requestAnimationFrame(frame);
@@ -181,4 +164,4 @@ async function start() {
   }
 }
 
-start().catch(fail);
+start().catch((error) => announce(describe(error)));

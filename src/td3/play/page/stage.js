@@ -1,6 +1,7 @@
 // One policy on the page: its world, its numbers and its bars.
 
 import { drawAction, drawObservation, drawRewards } from "./bars.js";
+import { load } from "./load.js";
 import { Policy } from "./policy.js";
 import { Simulation } from "./simulation.js";
 import { View } from "./view.js";
@@ -14,13 +15,13 @@ const short = (value, digits = 4) =>
   value.toLocaleString("en", { maximumSignificantDigits: Math.abs(value) >= 1000 ? 6 : digits, maximumFractionDigits: 2 });
 
 export class Stage {
-  /** `load` has the loaded MuJoCo, the facts of the tasks and `get(path)` for files. */
-  constructor(parent, load, entries) {
+  /** `tasks` is tasks.json, `entries` are the policies of policies.json. */
+  constructor(parent, tasks, entries) {
     const template = document.getElementById("stage").content.cloneNode(true);
     this.root = template.querySelector(".stage");
     parent.append(template);
     this.find = (selector) => this.root.querySelector(selector);
-    this.load = load;
+    this.tasks = tasks;
     this.entries = entries;
     this.select = this.find("select");
     for (const { label } of entries) this.select.add(new Option(label));
@@ -39,17 +40,17 @@ export class Stage {
     this.root.classList.toggle("filmed", Boolean(entry.reason));
     if (entry.reason) return this.showFilm(entry);
     const [xml, numbers, mujoco] = await Promise.all([
-      this.load.text(entry.model),
-      this.load.numbers(entry.numbers),
-      this.load.mujoco(),
+      load.text(entry.model),
+      load.numbers(entry.numbers),
+      load.mujoco(),
     ]);
-    if (this.entry !== entry) return; // the user chose another one meanwhile
+    if (this.entry !== entry || !this.root.isConnected) return; // the user chose another one
     this.drop();
+    this.view ??= new View(this.canvas);
     const policy = new Policy(entry, numbers);
-    this.simulation = new Simulation(mujoco, this.load.tasks[entry.task], xml, policy);
+    this.simulation = new Simulation(mujoco, this.tasks[entry.task], xml, policy);
     this.simulation.change(changes);
     this.canvas.setAttribute("aria-label", `${entry.label}, simulated`);
-    this.view ??= new View(this.canvas);
     this.view.show(this.simulation);
     this.reset(seed);
   }
@@ -58,6 +59,13 @@ export class Stage {
     this.simulation?.dispose();
     this.simulation = null;
     this.say("");
+  }
+
+  /** Remove it from the page. */
+  remove() {
+    this.drop();
+    this.view?.dispose();
+    this.root.remove();
   }
 
   showFilm(entry) {
@@ -76,7 +84,7 @@ export class Stage {
 
   reset(seed, episode = 0) {
     if (!this.simulation) return;
-    this.view.release();
+    this.view.pointer.release();
     this.simulation.reset(seed, episode);
     this.rewards = [];
     this.owed = 0;
