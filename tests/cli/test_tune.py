@@ -79,6 +79,14 @@ def test_bad_input_ends_with_one_sentence_and_leaves_no_folder(
     assert list(tmp_path.glob("runs/*")) == []
 
 
+def test_resume_of_a_search_names_the_right_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tune.toml").touch()
+    assert main(["resume", str(tmp_path)]) == 2
+    assert "td3 tune --resume" in capsys.readouterr().err
+
+
 def test_short_help_lists_common_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "--help"]) == 0
     text = capsys.readouterr().out

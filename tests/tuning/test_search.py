@@ -77,7 +77,7 @@ def test_search_finishes_all_trials_and_refills_rows(whole: Path) -> None:
     assert not (whole / "populations" / "0000" / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("stop_at", [150, 301, 400])
+@pytest.mark.parametrize("stop_at", [150, 201, 400])
 def test_search_stopped_and_resumed_equals_uninterrupted(
     whole: Path, stop_at: int, tmp_path: Path
 ) -> None:

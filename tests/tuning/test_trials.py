@@ -88,6 +88,12 @@ def test_kill_while_asking_does_not_change_the_trial(
     assert again.read(before).params == whole.read(before).params
 
 
+def test_study_of_another_space_is_refused(tmp_path: Path) -> None:
+    run_trials(open_trials(tmp_path), 1)
+    with pytest.raises(UserError, match=r"searches agent\.tau over another range"):
+        open_trials(tmp_path, {"agent": {"tau": {"low": 0.01, "high": 0.02}}})
+
+
 def test_shape_of_population_is_kept(tmp_path: Path) -> None:
     trials = open_trials(tmp_path, {"agent": {"n_step": [1, 3]}})
     for slot in range(12):

@@ -183,6 +183,8 @@ def read_tables(folder: Path) -> dict[str, Any]:
         what = "is not a run folder" if folder.exists() else "does not exist"
         if folder.is_dir():
             what = "is not a run folder (no config.toml)"
+        if (folder / "tune.toml").exists():
+            raise UserError(f"{folder} is a search; continue it with: td3 tune --resume {folder}")
         hint = nearest(str(folder), (str(c.parent) for c in folder.parent.glob("*/config.toml")))
         if any(folder.glob("*/config.toml")):
             hint = " It contains runs: choose one of them."

@@ -60,10 +60,21 @@ class Trials:
         self.places: dict[Place, int] = {}
         """Where each trial of this search trains."""
         for trial in study.get_trials(deepcopy=False):
+            self.check_space(trial)
             own = trial.user_attrs.get(PLACE)
             if own and own["owner"] == owner:
                 place = Place(own["population"], own["slot"], own["began"])
                 self.places[place] = trial.number
+
+    def check_space(self, trial: FrozenTrial) -> None:
+        """Refuse a study of another search space."""
+        known = self.space.distributions()
+        for name, own in trial.distributions.items():
+            if known.get(name) != own:
+                raise UserError(
+                    f"The study {self.study.study_name} searches {name} over another range; use "
+                    "the same search space, or another study."
+                )
 
     def ask(self, place: Place, shape: Mapping[str, Any], first: Mapping[str, Any] | None) -> int:
         """A new trial at this place, with these values of the settings that a population shares.
