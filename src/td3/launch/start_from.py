@@ -26,7 +26,8 @@ from td3.run.checkpoint import Checkpoint
 from td3.run.folder import read_config, read_facts, write_facts
 from td3.run.manifest import by_step
 from td3.training.loop import Training
-from td3.training.snapshot import group_tensors, save_training
+from td3.training.snapshot import save_training
+from td3.training.stored_tensors import group_tensors
 
 OWN = ("max_action", "updates")
 """Tensors of an agent that a new run does not take over."""

@@ -69,6 +69,7 @@ def check_collector(state: TrainingState, found: Group) -> None:
     states, each = Form((count, task.state_dim)), Form((count,))
     flags = Form((count,), "b")
     required = {"returns": each, "lengths": Form((count,), "i")}
+    optional = {"last.real": flags}
     if any(name.startswith("last.") for name in found):
         required |= {
             "last.states": states,
@@ -80,7 +81,7 @@ def check_collector(state: TrainingState, found: Group) -> None:
             "last.truncated": flags,
         }
     if state.config.environment.vectorization in EXACT:
-        life, actions, resets, current = ReplayableEnvironment.KEYS
+        life, actions, resets, current, origin, later, marks = ReplayableEnvironment.KEYS
         for index in range(count):
             required |= {
                 f"env.{index}.{life}": Form((2,), "i"),
@@ -88,9 +89,14 @@ def check_collector(state: TrainingState, found: Group) -> None:
                 f"env.{index}.{resets}": Form((None,), "i"),
                 f"env.{index}.{current}": Form((task.state_dim,)),
             }
+            optional |= {
+                f"env.{index}.{origin}": Form((None,), "i"),
+                f"env.{index}.{later}": Form((None,), "i"),
+                f"env.{index}.{marks}": Form((2,), "i"),
+            }
     others = {name: tensor for name, tensor in found.items() if is_own(name)}
     known = {name: tensor for name, tensor in found.items() if name not in others}
-    check_group("collector", known, required, {"last.real": flags})
+    check_group("collector", known, required, optional)
 
 
 def is_own(name: str) -> bool:
