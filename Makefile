@@ -21,7 +21,7 @@ SOURCES := pyproject.toml constraints.txt
 LOCKED ?=
 HASHED := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps
 
-EXTRAS := plot,video,pixels,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,tune,postgres,export,test
+EXTRAS := plot,video,pixels,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,tune,postgres,ray,export,test
 
 .PHONY: train test docs learning faults lint locks clean
 
