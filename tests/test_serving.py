@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPResponse
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -19,9 +19,13 @@ from td3.serving import Content, LocalServer
 PAGES = {"index.html": Content(b"hello", "text/html"), "a/b.js": Content(b"1", "text/javascript")}
 
 
+def find(path: str, query: Mapping[str, str]) -> Content | None:
+    return Content(repr(dict(query)).encode(), "text/plain") if path == "echo" else PAGES.get(path)
+
+
 @pytest.fixture
 def server() -> Iterator[LocalServer]:
-    server = LocalServer(PAGES.get)
+    server = LocalServer(find)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
@@ -98,10 +102,15 @@ def test_server_without_token_is_refused(server: LocalServer, path: str) -> None
     assert server.token.encode() not in body
 
 
+def test_server_query_reaches_the_page(server: LocalServer) -> None:
+    body = ask(server, f"/{server.token}/echo?run=a%2Fb&empty=")[1]
+    assert body == b"{'run': 'a/b', 'empty': ''}"
+
+
 def test_server_token_is_random() -> None:
     tokens = set()
     for _ in range(3):
-        server = LocalServer(PAGES.get)
+        server = LocalServer(find)
         tokens.add(server.token)
         server.server_close()
     assert len(tokens) == 3
@@ -131,15 +140,15 @@ def test_server_garbage_does_not_stop_it(server: LocalServer) -> None:
 
 def test_server_port_in_use_is_one_sentence(server: LocalServer) -> None:
     with pytest.raises(UserError, match=f"port {server.server_port}: Address already"):
-        LocalServer(PAGES.get, server.server_port)
+        LocalServer(find, server.server_port)
     with pytest.raises(UserError, match="between 0 and 65535, not 70000"):
-        LocalServer(PAGES.get, 70_000)
+        LocalServer(find, 70_000)
 
 
 def test_server_ctrl_c_stops_it_without_traceback() -> None:
     code = """
         from td3.serving import LocalServer
-        server = LocalServer({}.get)
+        server = LocalServer(lambda path, query: None)
         print(server.address, flush=True)
         server.serve_until_interrupted()
         print("stopped")

@@ -9,10 +9,10 @@ path to a file: the caller's `find` knows every address that exists.
 import secrets
 import socketserver
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from td3.errors import UserError
 
@@ -35,11 +35,15 @@ class Content(NamedTuple):
     """Media type, e.g. "text/html; charset=utf-8"."""
 
 
+Find = Callable[[str, Mapping[str, str]], Content | None]
+"""Returns the content at a path such as "index.html" with the query's values, or None."""
+
+
 class LocalServer(ThreadingHTTPServer):
     """Serves pages on 127.0.0.1 to programs that know its address.
 
     Args:
-        find: Returns the content at a path such as "index.html", or None if there is none.
+        find: Returns the content at a path with a query; called by several threads.
         port: Port; 0 chooses a free one.
 
     Raises:
@@ -49,7 +53,7 @@ class LocalServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, find: Callable[[str], Content | None], port: int = 0) -> None:
+    def __init__(self, find: Find, port: int = 0) -> None:
         if not 0 <= port <= 65_535:
             raise UserError(f"A port is between 0 and 65535, not {port}.")
         self.find = find
@@ -106,7 +110,8 @@ class Handler(BaseHTTPRequestHandler):
             self.refuse(403, problem)
             return
         path = self.own_path()
-        content = None if path is None else self.server.find(path or "index.html")
+        query = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
+        content = None if path is None else self.server.find(path or "index.html", query)
         if content is None:
             self.refuse(404, "There is no such page.")
             return

@@ -124,7 +124,7 @@ def test_finder_serves_files_by_exact_address_only() -> None:
         ("vendor/mujoco.wasm.gz", "application/gzip"),
         ("models/ant.xml", "text/xml; charset=utf-8"),
     ):
-        content = find(path)
+        content = find(path, {})
         assert content is not None
         assert content.type == kind
     for path in (
@@ -134,7 +134,7 @@ def test_finder_serves_files_by_exact_address_only() -> None:
         "models/",
         "policies/0.bin",
     ):
-        assert find(path) is None
+        assert find(path, {}) is None
 
 
 def test_page_first_frame_needs_less_than_six_megabytes() -> None:

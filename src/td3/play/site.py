@@ -10,7 +10,7 @@ from typing import NamedTuple
 from td3.files import digest, read_regular
 from td3.play.entries import PAGE, describe, model_folder, numbers, tasks
 from td3.policy.policy import Policy
-from td3.serving import Content
+from td3.serving import Content, Find
 
 Read = Callable[[], bytes]
 LARGEST_FILM = 2**30  # bytes
@@ -74,10 +74,10 @@ def bytes_of(content: bytes) -> Read:
     return lambda: content
 
 
-def finder(files: Mapping[str, Read]) -> Callable[[str], Content | None]:
+def finder(files: Mapping[str, Read]) -> Find:
     """How the server finds a file."""
 
-    def find(path: str) -> Content | None:
+    def find(path: str, _query: Mapping[str, str]) -> Content | None:
         try:
             return Content(files[path](), media_type(path))
         except (KeyError, OSError):  # a file may disappear while the page is shown
