@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # All published GPU measurements and trainings:
 #   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper]
-#     [claims] [course] [peers]
+#     [campaign] [course] [peers]
 # Variables: TD3_MINUTES (time limit of trainings), TD3_TASKS (some of the paper's tasks), TD3_AT_ONCE (tasks
 # trained at the same time), TD3_EVERY (steps between evaluations), TD3_RECIPES (some of the course's recipes),
-# TD3_SEEDS (seeds of the course's tasks), TD3_PARTS (some of the parts of claims), TD3_SOURCE (clone of
+# TD3_SEEDS (seeds of the course's tasks), TD3_PLAN and TD3_PARTS (plan of campaign, some of its parts), TD3_SOURCE (clone of
 # github.com/sfujim/TD3), TD3_WHEELS (folder of wheels, for peers on a machine without a network).
 # Logs and results go to FOLDER. Copy results that should be published to benchmarks/results.
 set -uo pipefail
@@ -95,9 +95,13 @@ peers() { # other libraries and the authors' code (TD3_SOURCE), in the same roun
     --out "$folder/peers-$name.json"
 }
 
-claims() { # settings or code: paper's settings, authors' code (TD3_SOURCE), float32; a second call continues
-  "${lab[@]}" claims start --parts ${TD3_PARTS:-} --source "${TD3_SOURCE:-carry/authors}"
-  "${lab[@]}" claims collect --parts ${TD3_PARTS:-} --seconds $((60 * ${TD3_MINUTES:-9})) --out "$folder/claims"
+campaign() { # the trainings of TD3_PLAN, e.g. claims or flash-gate; a second call continues
+  plan=${TD3_PLAN:-claims}
+  # shellcheck disable=SC2086
+  "${lab[@]}" campaign "$plan" start --parts ${TD3_PARTS:-} --source "${TD3_SOURCE:-carry/authors}"
+  # shellcheck disable=SC2086
+  "${lab[@]}" campaign "$plan" collect --parts ${TD3_PARTS:-} --seconds $((60 * ${TD3_MINUTES:-9})) \
+    --out "$folder/$plan"
 }
 
 course() { # PyBullet walkers, settings of the walk-throughs and of RL Baselines3 Zoo; a second call continues

@@ -20,7 +20,8 @@ COMMANDS = {
     "scaling": "more agents, larger batches, wider layers, more environments",
     "paper": "train the tasks of the TD3 paper",
     "authors": "train with the code of the TD3 authors",
-    "claims": "why some returns are below the authors': settings, code or arithmetic",
+    "campaign": "train the parts of a plan in many processes: controls, experiments, ablations",
+    "scores": "returns of a campaign on the scale of published methods",
     "reference": "write the TD3 authors' learning curves, all seeds, to one file",
     "report": "write docs/performance.md, docs/results.md and the results in README.md",
 }

@@ -1,7 +1,8 @@
-"""Trainings that test the claims about Walker2d and Hopper, as processes that outlive the command.
+"""Trainings of a plan, as processes that outlive the command.
 
-Each part has several processes with a few seeds each, so that all cores and the GPU are busy.
-`start` starts or continues them, `collect` waits and stores what is there, `stop` ends them.
+A plan is a TOML file in benchmarks/plans. Each part has several processes with a few seeds each, so
+that all cores and the GPU are busy. `start` starts or continues them, `collect` waits and stores
+what is there, `stop` ends them.
 """
 
 import itertools
@@ -13,31 +14,38 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from benchmarks.td3_bench.joined import join_runs
 from benchmarks.td3_bench.processes import environment_with_root
-from td3.errors import UserError
+from td3.config.toml import read_toml
+from td3.errors import UserError, nearest
 from td3.files import last_step
 from td3.report.summary import read_run
 
 POLL_SECONDS = 2.0
 SECONDS_BETWEEN_LINES = 30.0
 AUTHORS = "authors"
+PLANS = Path(__file__).parents[1] / "plans"
+PLAN_KEYS = {"steps", "evaluation_every", "flags", "tasks", "seeds", "processes", "parts"}
+PART_KEYS = {"tasks", "seeds", "processes", "flags", "program"}
 # Many processes share the cores.
 FEW_THREADS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
 
-@dataclass(frozen=True)
-class Part:
-    """One question: the seeds of a task with some settings."""
+class Part(NamedTuple):
+    """The seeds of a task with some settings."""
 
     name: str
+    """The settings and the task, e.g. "original/Hopper-v5"."""
     task: str
     seeds: int
     processes: int
     flags: tuple[str, ...] = ()
+    """Flags of `td3 train`."""
+    program: str = "td3"
+    """Or "authors", for their code."""
 
     @property
     def groups(self) -> list[range]:
@@ -46,16 +54,47 @@ class Part:
         return [range(a, b) for a, b in itertools.pairwise(edges)]
 
 
-PARTS = (
-    Part("original/Walker2d-v5", "Walker2d-v5", 10, 5, ("--recipe", "benchmarks/original.toml")),
-    Part("original/Hopper-v5", "Hopper-v5", 10, 5, ("--recipe", "benchmarks/original.toml")),
-    Part(f"{AUTHORS}/Walker2d-v5", "Walker2d-v5", 3, 3),
-    Part("float32/Walker2d-v5", "Walker2d-v5", 10, 3, ("--precision", "float32")),
-)
+class Plan(NamedTuple):
+    """The trainings of a plan file."""
+
+    steps: int
+    evaluation_every: int
+    parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True)
-class Job:
+def read_plan(name: str) -> Plan:
+    """Read a plan by its name in benchmarks/plans, or by its path."""
+    path = PLANS / f"{name}.toml"
+    if not path.is_file():
+        path = Path(name)
+    if not path.is_file():
+        known = sorted(path.stem for path in PLANS.glob("*.toml"))
+        raise UserError(f"No plan {name!r}.{nearest(name, known)} Plans: {', '.join(known)}.")
+    table = read_toml(path)
+    check_keys(path, table, PLAN_KEYS, {"steps", "evaluation_every", "parts"})
+    return Plan(table["steps"], table["evaluation_every"], tuple(parts_of(path, table)))
+
+
+def parts_of(path: Path, plan: dict[str, Any]) -> Iterator[Part]:
+    """One part for each settings and task; what a part leaves out is taken from the plan."""
+    for settings, own in plan["parts"].items():
+        check_keys(path, own, PART_KEYS, set())
+        both = {"processes": 1, "program": "td3"} | plan | own
+        check_keys(path, both, PLAN_KEYS | PART_KEYS, {"tasks", "seeds"})
+        flags = (*plan.get("flags", ()), *own.get("flags", ()))
+        for task in both["tasks"]:
+            shared = both["seeds"], both["processes"], flags, both["program"]
+            yield Part(f"{settings}/{task}", task, *shared)
+
+
+def check_keys(path: Path, table: dict[str, Any], known: set[str], needed: set[str]) -> None:
+    for key in table.keys() - known:
+        raise UserError(f"{path} has an unknown key {key!r}.{nearest(key, known)}")
+    for key in needed - table.keys():
+        raise UserError(f"{path} lacks {key!r}.")
+
+
+class Job(NamedTuple):
     """One process: a few seeds of a part."""
 
     part: Part
@@ -74,7 +113,7 @@ class Job:
     def command(self, source: Path, steps: int, every: int, more: Sequence[str]) -> list[str]:
         """The command that trains these seeds, or continues."""
         run, evaluations = str(self.folder), ["--evaluation.every", str(every)]
-        if self.part.name.startswith(AUTHORS):  # starts again: it keeps no checkpoints
+        if self.part.program == AUTHORS:  # starts again: it keeps no checkpoints
             own = ["--source", str(source), "--run", run, "--seed", str(self.seeds[0])]
             own += ["--steps", str(steps), *evaluations]
             return [sys.executable, "-m", "benchmarks", "authors", self.part.task, *own]
@@ -82,8 +121,7 @@ class Job:
         if (self.folder / "config.toml").is_file():
             return [*td3, "resume", run, "--quiet"]
         own = ["--seed", str(self.seeds[0]), "--seeds", str(len(self.seeds)), "--run", run]
-        own += ["--loop.steps", str(steps), *evaluations, "--checkpoint.every", "100000"]
-        own += ["--threads", "1", "--quiet", *more]
+        own += ["--loop.steps", str(steps), *evaluations, "--threads", "1", "--quiet", *more]
         return [*td3, "train", self.part.task, *self.part.flags, *own]
 
 
@@ -93,17 +131,14 @@ def jobs(parts: Sequence[Part], runs: Path) -> Iterator[Job]:
             yield Job(part, seeds, runs / f"{part.name}-{seeds[0]}")
 
 
-def choose_parts(names: Sequence[str], processes: int) -> list[Part]:
-    """The parts whose names start with one of these; `processes` 0 keeps the usual number."""
-    chosen = [part for part in PARTS if not names or part.name.startswith(tuple(names))]
+def choose_parts(plan: Plan, names: Sequence[str], processes: int) -> list[Part]:
+    """The parts whose names start with one of these; `processes` 0 keeps the plan's number."""
+    chosen = [part for part in plan.parts if not names or part.name.startswith(tuple(names))]
     if not chosen:
-        raise UserError(f"No part {names[0]!r}. Parts: {', '.join(p.name for p in PARTS)}.")
+        raise UserError(f"No part {names[0]!r}. Parts: {', '.join(p.name for p in plan.parts)}.")
     if not processes:
         return chosen
-    return [
-        Part(part.name, part.task, part.seeds, min(processes, part.seeds), part.flags)
-        for part in chosen
-    ]
+    return [part._replace(processes=min(processes, part.seeds)) for part in chosen]
 
 
 def start(

@@ -1,4 +1,4 @@
-"""python -m benchmarks claims and authors: seeds in several processes, the authors' loop."""
+"""python -m benchmarks campaign and authors: seeds in several processes, the authors' loop."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,12 @@ import pytest
 import torch
 from support.authors_files import AGENT
 
-from benchmarks.td3_bench import claims
+from benchmarks.td3_bench import campaign
 from benchmarks.td3_bench.authors.captured import TableBuffer
 from benchmarks.td3_bench.authors.check import are_equal
 from benchmarks.td3_bench.authors.training import AuthorsRun, authors_config
 from benchmarks.td3_bench.joined import join_runs
+from td3.cli import parse, train
 from td3.errors import UserError
 from td3.report.summary import read_run
 
@@ -59,19 +60,51 @@ def test_join_runs_with_other_settings_or_a_gap_raises(
 
 
 def test_groups_of_every_part_cover_its_seeds_once() -> None:
-    for part in claims.PARTS:
+    parts = {part.name: part for part in campaign.read_plan("claims").parts}
+    for part in parts.values():
         assert [seed for group in part.groups for seed in group] == list(range(part.seeds))
-    assert [list(group) for group in claims.PARTS[3].groups] == [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9]]
+    found = [list(group) for group in parts["float32/Walker2d-v5"].groups]
+    assert found == [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9]]
+
+
+@pytest.mark.parametrize("path", sorted(campaign.PLANS.glob("*.toml")), ids=lambda path: path.stem)
+def test_plan_has_parts_whose_settings_are_valid(path: Path) -> None:
+    plan = campaign.read_plan(path.stem)
+    names = [part.name for part in plan.parts]
+    assert len(set(names)) == len(names)
+    for part in plan.parts:
+        if part.program == "td3":
+            words = [part.task, *part.flags, "--loop.steps", str(plan.steps)]
+            flags = parse(train.Arguments, "train", words, train.default(words))
+            config = train.resolve_config(flags)
+            assert config.environment.id == part.task
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "lacks"),
+        ("steps = 1\nevaluation_every = 1\nsteeps = 2\n[parts]", "key 'steeps'.*'steps'"),
+        ("steps = 1\nevaluation_every = 1\n[parts.a]\nseeds = 1", "lacks 'tasks'"),
+        ("steps = 1\nevaluation_every = 1\n[parts.a]\nflag = []", "unknown key 'flag'"),
+    ],
+)
+def test_plan_with_wrong_keys_is_one_sentence(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(UserError, match=message):
+        campaign.read_plan(str(tmp_path / "plan.toml"))
+    with pytest.raises(UserError, match=r"No plan 'claim'\. Did you mean 'claims'"):
+        campaign.read_plan("claim")
 
 
 def test_started_jobs_train_in_their_own_processes_and_are_joined(tmp_path: Path) -> None:
-    part = claims.Part("tiny/Pendulum-v1", "Pendulum-v1", 2, 2, ("--recipe", "quick"))
-    todo = list(claims.jobs([part], tmp_path / "runs"))
+    part = campaign.Part("tiny/Pendulum-v1", "Pendulum-v1", 2, 2, ("--recipe", "quick"))
+    todo = list(campaign.jobs([part], tmp_path / "runs"))
     more = ["--agent.hidden-sizes", "8", "--evaluation.episodes", "1", "--loop.random-steps", "10"]
-    processes = claims.start(todo, tmp_path, steps=60, every=20, more=more)
-    assert claims.collect(todo, 120, tmp_path / "out")
+    processes = campaign.start(todo, tmp_path, steps=60, every=20, more=more)
+    assert campaign.collect(todo, 120, tmp_path / "out")
     assert [process.wait() for process in processes] == [0, 0]
-    assert claims.start(todo, tmp_path, steps=60, every=20, more=more) == []
+    assert campaign.start(todo, tmp_path, steps=60, every=20, more=more) == []
     joined = read_run(tmp_path / "out" / "tiny" / "Pendulum-v1")
     assert [found.steps.tolist() for found in joined.evaluations.values()] == [[0, 20, 40, 60]] * 2
     assert joined.status == "finished"
