@@ -1,6 +1,7 @@
 """Values as distributions over fixed bins (C51: Bellemare et al., 2017)."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from td3.algorithm.stacked import per_agent
@@ -37,11 +38,21 @@ class Bins:
             discount: (agents, batch, 1); 0 where the episode ended.
         """
         low, high = self.values[..., :1], self.values[..., -1:]
-        spacing = (high - low) / (self.values.shape[-1] - 1)
-        shifted = (reward + discount * self.values).clamp(low, high)
-        distance = (shifted.unsqueeze(-1) - self.values.unsqueeze(-2)).abs()
-        share = (1 - distance / spacing.unsqueeze(-1)).clamp(min=0)
-        return torch.sum(probabilities.unsqueeze(-1) * share, dim=-2)
+        count = self.values.shape[-1]
+        spacing = (high - low) / (count - 1)
+        position = ((reward + discount * self.values).clamp(low, high) - low) / spacing
+        to_upper = probabilities * (position - position.floor())
+        # Positions increase, so the values in bin k are those from first[k] to first[k + 1].
+        edges = torch.arange(count + 1, dtype=position.dtype, device=position.device)
+        edges = edges.expand(*position.shape[:-1], -1)
+        first = torch.searchsorted(position.contiguous(), edges.contiguous())
+        inside, upper = (sums_between(x, first) for x in (probabilities, to_upper))
+        return inside - upper + F.pad(upper[..., :-1], (1, 0))
+
+
+def sums_between(x: Tensor, first: Tensor) -> Tensor:
+    """Sums of x over the last axis from first[k] to first[k + 1], for every k."""
+    return F.pad(x.cumsum(dim=-1), (1, 0)).gather(-1, first).diff(dim=-1)
 
 
 def cross_entropy(log_probabilities: Tensor, target: Tensor) -> Tensor:
