@@ -186,7 +186,7 @@ class TD3(Seams):
         self.updates += 1
         with torch.no_grad():
             priorities = self.priorities(values, target_q)
-        q = values[0].detach().mean(dim=(1, 2))
+        q = self.as_value(values[0].detach()).mean(dim=(1, 2))
         return Diagnostics(critic_loss.detach(), q, actor_loss, priorities)
 
     def critic_loss(self, values: Sequence[Tensor], target_q: Tensor) -> Tensor:

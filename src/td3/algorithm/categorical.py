@@ -1,5 +1,7 @@
 """Values as distributions over fixed bins (C51: Bellemare et al., 2017)."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -25,6 +27,14 @@ class Bins:
     def mean(self, probabilities: Tensor) -> Tensor:
         """The expected value, (agents, batch, bins) → (agents, batch, 1)."""
         return torch.sum(probabilities * self.values, dim=-1, keepdim=True)
+
+    def smallest(self, distributions: Sequence[Tensor]) -> Tensor:
+        """The distribution with the smallest mean, for each sample, (agents, batch, bins)."""
+        smallest = distributions[0]
+        for other in distributions[1:]:
+            is_less = self.mean(other) < self.mean(smallest)
+            smallest = torch.where(is_less, other, smallest)
+        return smallest
 
     def target(self, probabilities: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
         """The distribution of reward + discount · value on the same bins.

@@ -59,19 +59,19 @@ class Critic(StackedMLP):
         hidden_sizes: Sequence[int] = (400, 300),
         *,
         critics: int = 2,
+        outputs: int = 1,
         agents: int = 1,
         streams: Sequence[Stream] | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(
-            (agents, critics), (state_dim + action_dim, *hidden_sizes, 1), dtype, device
-        )
+        widths = (state_dim + action_dim, *hidden_sizes, outputs)
+        super().__init__((agents, critics), widths, dtype, device)
         self.state_dim, self.action_dim = state_dim, action_dim
         self.initialize(streams)
 
     def forward(self, state: Tensor, action: Tensor) -> tuple[Tensor, ...]:
-        """Every critic's values, (agents, batch, 1) each; one agent: without the agent axis."""
+        """Every critic's values, (agents, batch, outputs) each; one agent: without the axis."""
         if state.dim() == 2:
             values = self(state.unsqueeze(0), action.unsqueeze(0))
             return tuple([value.squeeze(0) for value in values])

@@ -102,6 +102,10 @@ class Seams(AgentState):
         """Step 4: how often to sample these transitions again, (agents, batch); None: uniformly."""
         return None
 
+    def as_value(self, output: Tensor) -> Tensor:
+        """The return that an output of a critic stands for, (agents, batch, 1): the metric Q."""
+        return output
+
     def observe(self, state: Tensor) -> Tensor:
         """What actor and critics see of a state: normalised numbers, features of images."""
         if self.normalizer:

@@ -135,7 +135,7 @@ class VariantSettings:
     name: str = setting(
         "",
         "Variant of TD3: a built-in name, or module:Class.",
-        "Built in: ensemble, flash, huber, lap, layer_norm. Its own settings are --variant.NAME; "
-        "--help-all lists them.",
+        "Built in: ensemble, flash, huber, lap, layer_norm, lean. Its own settings are "
+        "--variant.NAME; --help-all lists them.",
         common=True,
     )

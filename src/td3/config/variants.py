@@ -17,6 +17,7 @@ BUILT_IN = {
     "huber": "td3.algorithm.variants.huber:HuberTD3",
     "lap": "td3.algorithm.variants.lap:LAP",
     "layer_norm": "td3.algorithm.variants.layer_norm:LayerNormTD3",
+    "lean": "td3.algorithm.variants.lean:LeanTD3",
 }
 known: dict[str, type[Any]] = {}
 """Classes that the user passed; one that was defined in a notebook cannot be imported."""

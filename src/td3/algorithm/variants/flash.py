@@ -163,8 +163,9 @@ class FlashTD3(TD3):
             # Steps 7 to 9: the distribution that the critics should learn.
             given = state, batch.action, next_state, next_action
             _, following = self.value(critic_target, *given)
+            smallest = self.bins.smallest(following.exp().unbind(1))
             discount = (1 - batch.done) * per_agent(settings.discount, batch.done)
-            target = self.bins.target(self.smaller(following.exp()), batch.reward, discount)
+            target = self.bins.target(smallest, batch.reward, discount)
 
         # Steps 10 and 11: all critics value the action in the buffer; cross-entropy to the target.
         current, _ = self.value(critic, *given, remember=True)
@@ -221,14 +222,6 @@ class FlashTD3(TD3):
         current = critic.log_probabilities(state, action, **how)
         with torch.no_grad():
             return current, critic.log_probabilities(next_state, next_action)
-
-    def smaller(self, probabilities: Tensor) -> Tensor:
-        """Step 8: the distribution with the smallest mean, (agents, batch, bins)."""
-        smallest = probabilities[:, 0]
-        for other in probabilities.unbind(1)[1:]:
-            is_less = self.bins.mean(other) < self.bins.mean(smallest)
-            smallest = torch.where(is_less, other, smallest)
-        return smallest
 
     def actor_loss(self, state: Tensor, next_state: Tensor) -> Tensor:  # type: ignore[override]
         """Step 13: minus the value of the actor's actions, (agents,)."""
