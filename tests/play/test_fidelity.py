@@ -4,8 +4,8 @@ Each task's first 300 steps are recorded as `td3 evaluate --seed 1000000` plays 
 by the page's own JavaScript with the same actions. MuJoCo's WebAssembly build and its C library
 round differently in the last digit; where they do, depends on the processor. Four tasks amplify
 this: so does the C library alone, if it starts 1e-15 metres away. (A pendulum that balances falls
-without feedback, and recorded actions are none.) Their replay continues from the recorded state every
-25 steps.
+without feedback, and recorded actions are none.) Their replay continues from the recorded state
+every 25 steps.
 """
 
 import json

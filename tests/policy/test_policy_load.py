@@ -22,4 +22,3 @@ def test_pretrained_policies_are_all_stock() -> None:
         data = Path(pretrained(name)).read_bytes()[:4000]
         assert b'\\"variant\\"' not in data
         assert b'\\"image\\"' not in data
-
