@@ -95,6 +95,7 @@ def read_newest(folder: Path, config: Config, replay: Replay | None = None) -> C
 
     def accept(content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         check_settings(config, content["facts"]["config"], folder)
+        group_tensors(tensors)
         for name, tensor in tensors.items():
             check_finite(name, tensor)
 

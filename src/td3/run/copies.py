@@ -117,7 +117,7 @@ def copy_checkpoint(run: Path, step: int, target: Path, link: bool = False) -> N
     for segment in content["segments"]:
         place(run / "replay" / segment["file"], temporary / "replay", segment, link)
     for file in sorted((run / "policy").glob("agent-*.safetensors")):
-        write_durably(temporary / "policy" / file.name, read_pieces(file))
+        write_durably(temporary / "policy" / file.name, [read_policy(file, content)])
     own = temporary / "checkpoints" / name
     place(run / "checkpoints" / name / STATE, own, content["state"], link)
     write_durably(own / MANIFEST, [read_regular(run / "checkpoints" / name / MANIFEST, LONGEST)])
@@ -141,6 +141,11 @@ def place(source: Path, folder: Path, facts: Mapping[str, Any], link: bool) -> N
         else:
             return
     write_durably(target, [checked_bytes(source, facts)])
+
+
+def read_policy(file: Path, content: Mapping[str, Any]) -> bytes:
+    """A policy; it has no more tensors than the checkpoint."""
+    return read_regular(file, LONGEST + content["state"]["bytes"])
 
 
 def texts_of(run: Path, facts: Mapping[str, Any]) -> dict[str, Iterable[bytes]]:
@@ -207,7 +212,7 @@ def take_back(kept: Path, run: Path, step: int) -> None:
     for segment in content["segments"]:
         place(kept / "replay" / segment["file"], run / "replay", segment, link=True)
     for file in (kept / "policy").glob("agent-*.safetensors"):
-        replace_file(run / "policy" / file.name, read_pieces(file))
+        replace_file(run / "policy" / file.name, read_policy(file, content))
     length = content["facts"]["metrics_bytes"]
     replace_file(run / "metrics.jsonl", read_pieces(kept / "metrics.jsonl", length))
     own = run / "checkpoints" / name
