@@ -50,9 +50,12 @@ ROWS = {
     6: Row(
         "damaged and lost files",
         "tests/faults/test_corruption.py tests/faults/test_lost_files.py "
-        "tests/doctor/test_run_checks.py",
+        "tests/faults/test_random_damage.py tests/doctor/test_run_checks.py",
     ),
-    7: Row("two processes, moved and read-only folders", "tests/run tests/faults/test_places.py"),
+    7: Row(
+        "two processes, moved, incomplete and read-only folders",
+        "tests/run tests/faults/test_places.py tests/faults/test_folder.py",
+    ),
     8: Row("signals", "tests/faults/test_signals.py"),
     10: Row(
         "resume in the middle of an episode; changed code of an environment",

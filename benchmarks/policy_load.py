@@ -19,13 +19,16 @@ from td3.policy.pretrained import pretrained
 LOAD = """
 import json, sys, time
 start = time.perf_counter()
+before = time.process_time()
 import td3
 policy = td3.load_policy(sys.argv[1])
 seconds = time.perf_counter() - start
+processor_seconds = time.process_time() - before
 # getrusage would count the process that started this one.
 (peak,) = [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")]
 facts = {
     "seconds": seconds,
+    "processor_seconds": processor_seconds,
     "peak_mb": peak / 1024,
     "torch": "torch" in sys.modules,
     "gymnasium": "gymnasium" in sys.modules,

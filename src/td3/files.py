@@ -87,11 +87,11 @@ def rename(source: Path, target: Path) -> None:
     source.replace(target)
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes | Iterable[bytes]) -> None:
     """Write a file so that it has the old content or the new one, never a part."""
     check_file(path)
     temporary = path.with_name(TEMPORARY + path.name)
-    write_durably(temporary, [data])
+    write_durably(temporary, [data] if isinstance(data, bytes) else data)
     rename(temporary, path)
     flush_folder(path.parent)
 
@@ -200,6 +200,14 @@ def read_regular(path: Path, longest: int) -> bytes:
             problem = f"it has {size:,} bytes, more than {longest:,}"
             raise OSError(errno.EINVAL, problem, str(path))
         return file.read(size)
+
+
+def read_pieces(path: Path, length: int = sys.maxsize) -> Iterator[bytes]:
+    """The first `length` bytes of a regular file, or all it has, a megabyte at a time."""
+    with open(path, "rb", opener=open_to_read) as file:
+        while piece := file.read(min(TAIL, length)):
+            length -= len(piece)
+            yield piece
 
 
 def check_file(path: Path) -> None:

@@ -32,6 +32,12 @@ def test_row_names_tests_that_exist(number: int) -> None:
     assert all((faults.ROOT / path).exists() for path in paths)
 
 
+def test_every_fault_test_is_in_a_row() -> None:
+    selected = " ".join(row.tests for row in faults.ROWS.values())
+    files = (faults.ROOT / "tests/faults").glob("test_*.py")
+    assert [file.name for file in files if f"tests/faults/{file.name}" not in selected] == []
+
+
 def test_store_keeps_other_rows_and_writes_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,43 @@ def test_lost_settings_are_written_again_from_a_checkpoint(run: Path) -> None:
     assert (run / "config.toml").read_bytes() == before
 
 
+@pytest.mark.parametrize("content", ["seed = ", "[loop]\nsteps = 'x'", "unknown = 1", "\0"])
+def test_unusable_settings_are_found_and_replaced_by_the_copy_in_a_checkpoint(
+    content: str, run: Path
+) -> None:
+    before = (run / "config.toml").read_bytes()
+    (run / "config.toml").write_text(content)
+    assert "cannot be continued" in findings(run)["resume"]
+    assert main(["doctor", str(run), "--repair"]) == 0
+    assert (run / "config.toml").read_bytes() == before
+    assert (run / "aside/config.toml").read_text() == content
+    assert resume(run, steps=310) == 0
+
+
+@pytest.mark.parametrize("damage", [flip, truncate, delete])
+def test_damaged_kept_checkpoint_is_not_offered_and_moved_aside(
+    damage: Callable[[Path], None], run: Path
+) -> None:
+    own = run / "checkpoints/000000200"
+    for file in own.iterdir():
+        file.unlink()
+    damage(run / "kept/000000200/checkpoints/000000200/manifest.json")
+    found = findings(run)
+    assert "step 200: " in found["kept"]
+    assert found["resume"] == "td3 resume continues at step 300"
+    assert main(["doctor", str(run), "--repair"]) == 0
+    assert (run / "aside/000000200/config.toml").exists()
+    assert "kept" not in findings(run)
+
+
+def test_metrics_longer_than_the_memory_are_read_in_pieces(run: Path) -> None:
+    with open(run / "metrics.jsonl", "ab") as file:
+        file.truncate(2**40)  # a terabyte of zeros that need no space
+    assert list(findings(run)) == ["resume"]
+    assert main(["copy", str(run), str(run.parent / "copy")]) == 0
+    assert (run.parent / "copy/metrics.jsonl").stat().st_size < 10_000
+
+
 def test_repaired_run_ends_as_an_undamaged_one(run: Path, whole: Path) -> None:
     flip(run / "checkpoints/000000300/state.safetensors")
     assert main(["doctor", str(run), "--repair", "--json"]) == 0

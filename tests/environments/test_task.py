@@ -1,5 +1,6 @@
 """Tasks: scaled actions stay in bounds, observations are flat, other spaces are refused."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support.long import pick
 
 from td3.environments.observations import observation_layout
 from td3.environments.task import Task, action_bounds
@@ -15,7 +17,9 @@ from td3.errors import RunStopped, UserError
 from td3.layout import flatten
 
 BOX = spaces.Box(-1, 1, (2,))
-THOUSANDS = settings(max_examples=2000, deadline=None, derandomize=True, database=None)
+THOUSANDS = settings(
+    max_examples=pick(2000, 10_000), deadline=None, derandomize=True, database=None
+)
 HUNDREDS = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 
 
@@ -35,19 +39,28 @@ def action_boxes(draw: st.DrawFn) -> spaces.Box:
     return spaces.Box(np.minimum(one, other), np.maximum(one, other), dtype=dtype.type)
 
 
-@THOUSANDS
-@given(space=action_boxes(), data=st.data())
-def test_scaled_action_lies_in_the_action_space(space: spaces.Box, data: st.DataObject) -> None:
-    bounds = action_bounds(space, "Any-v0")
-    size = int(np.prod(space.shape))
-    elements = st.floats(-1, 1, width=32)
-    action = data.draw(hnp.arrays(np.float32, size, elements=elements))
-    assert space.contains(bounds.scale(action))
+def test_scaled_action_lies_in_the_action_space(
+    record_property: Callable[[str, object], None],
+) -> None:
+    tried = []
+
+    @THOUSANDS
+    @given(space=action_boxes(), data=st.data())
+    def check(space: spaces.Box, data: st.DataObject) -> None:
+        bounds = action_bounds(space, "Any-v0")
+        size = int(np.prod(space.shape))
+        elements = st.floats(-1, 1, width=32)
+        action = data.draw(hnp.arrays(np.float32, size, elements=elements))
+        assert space.contains(bounds.scale(action))
+        tried.append(space)
+
+    check()
+    record_property("cases", len(tried))
 
 
 @THOUSANDS
 @given(space=action_boxes())
-def test_scale_maps_the_ends_to_the_bounds_and_zero_to_the_middle(
+def test_scale_maps_the_ends_of_actions_to_the_bounds_and_zero_to_the_middle(
     space: spaces.Box,
 ) -> None:
     bounds = action_bounds(space, "Any-v0")

@@ -91,7 +91,7 @@ def test_control_loop_stops_the_machine_if_a_sensor_fails(folder: Path) -> None:
 
     machine.observe = observe  # type: ignore[method-assign]
     with pytest.raises(OSError, match="no sensor"):
-        example.control(example.load_exported(folder), machine, 500, 1)
+        example.control(example.load_exported(folder), machine, 20, 10)
     assert len(machine.commands) == 5
     assert machine.stops == 1
 

@@ -29,6 +29,9 @@ class Hostile(PendulumEnv):
                 os._exit(0)
             if TROUBLE == "array":
                 terminated = [False, False]
+            if TROUBLE == "inference mode":
+                self.mode = torch.inference_mode()
+                self.mode.__enter__()
             if TROUBLE == "descriptors":
                 os.closerange(3, 200)
             if TROUBLE == "hang":
@@ -78,6 +81,7 @@ def train(folder: Path, run: Path, trouble: str) -> "subprocess.CompletedProcess
         ("array", "hostile:Hostile returned terminated that is neither true nor false "),
         ("hang", f"hostile:Hostile has not returned from step for 1.5 s {SLOW}{PLACE}"),
         ("hang in C", f"hostile:Hostile has not returned from step for 1.5 s {SLOW}{PLACE}"),
+        ("inference mode", "hostile:Hostile left PyTorch's inference mode on, in which nothing "),
         ("descriptors", "{run} lost its lock during training"),
     ],
 )

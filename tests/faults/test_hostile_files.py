@@ -18,6 +18,7 @@ PROBLEMS: dict[str, Callable[[Outcome], str]] = {
     "refused": Outcome.problem,
     "used": Outcome.problem_of_use,
     "older": lambda own: own.problem_of_use("checkpoint 000000200 is not used: "),
+    "checked": lambda own: own.excess() if own.code in (0, 1) else own.problem(),
     "handled": lambda own: own.problem_of_use() if own.code == 0 else own.problem(),
 }
 
@@ -43,6 +44,7 @@ def td3(run: Path) -> Iterator[Bounded]:
     warm = [
         ["evaluate", policy, "--episodes", "1"],
         ["resume", str(resumed), "--steps", "210"],
+        ["doctor", str(run)],
         ["report", str(run), "--out", str(run.parent / "out")],
         ["plot", str(run), "--out", str(run.parent / "out")],
     ]

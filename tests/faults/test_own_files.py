@@ -54,7 +54,6 @@ FOREIGN = [
     "checkpoints/.writing-000000350/manifest.json/notes.txt",
     "replay/notes.txt",
     "replay/backup/000000100.rows",
-    "replay/000000050.rows/notes.txt",
     "replay/٠٠٠٠٠٠٩٠٠.rows",
     "replay/000000100.rows.bak",
     "replay/.writing-notes",
@@ -122,6 +121,18 @@ def test_a_linked_replay_folder_is_refused_and_nothing_in_it_is_removed(
     with pytest.raises(UserError, match=r"run/replay is a symbolic link"):
         resume(run, steps=400)
     assert contents(elsewhere) == before
+
+
+def test_resume_refuses_a_folder_in_place_of_a_replay_file_and_leaves_it_alone(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run / "replay/000000050.rows"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    before = contents(run)
+    assert main(["resume", str(run), "--steps", "400", "--quiet"]) == 2
+    assert f"{folder} is in the way: td3 needs a regular file" in unwrapped(capsys.readouterr().err)
+    assert {**contents(run), ".lock": b""} == {**before, ".lock": b""}
 
 
 LINKED_FILES = [

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.hostile_runs import Change, reshaped, set_to
 from support.run_tools import different
 from torch import Tensor
 
@@ -145,6 +146,22 @@ def test_start_from_maps_agents_of_populations(source: td3.Run, tmp_path: Path) 
         for name in ("actor.layer_1.weight", "critic_target.layer_3.bias", "actor_optimizer.mean"):
             for key in (key for key in after if key.startswith(name)):
                 assert torch.equal(after[key], before[key][expected]), key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        reshaped("agent/actor.layer_1.bias", lambda tensor: tensor / 0),
+        set_to("actor.layer_1.bias", torch.zeros(1)),
+    ],
+)
+def test_start_from_checkpoint_with_wrong_tensors_uses_the_one_before(
+    change: Change, source: td3.Run, tmp_path: Path
+) -> None:
+    shutil.copytree(source.folder, tmp_path / "damaged")
+    change(tmp_path / "damaged")
+    run = train(tmp_path / "new", start_from=tmp_path / "damaged")
+    assert read_facts(run.folder, "source")["step"] == 100
 
 
 def test_start_from_policy_takes_the_actor_only(source: td3.Run, tmp_path: Path) -> None:

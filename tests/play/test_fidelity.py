@@ -2,8 +2,10 @@
 
 Each task's first 300 steps are recorded as `td3 evaluate --seed 1000000` plays them, and replayed
 by the page's own JavaScript with the same actions. MuJoCo's WebAssembly build and its C library
-round differently in the last digit. HalfCheetah and Ant amplify this: so does the C library alone,
-if it starts 1e-15 metres away. Their replay continues from the recorded state every 25 steps.
+round differently in the last digit; where they do, depends on the processor. Four tasks amplify
+this: so does the C library alone, if it starts 1e-15 metres away. (A pendulum that balances falls
+without feedback, and recorded actions are none.) Their replay continues from the recorded state
+every 25 steps.
 """
 
 import json
@@ -25,7 +27,7 @@ from td3.policy.load import load_policy
 from td3.policy.policy import Policy
 
 SEED, STEPS = 1_000_000, 300
-CHAOTIC = {"HalfCheetah-v5", "Ant-v5"}
+UNSTABLE = {"HalfCheetah-v5", "Ant-v5", "InvertedPendulum-v5", "InvertedDoublePendulum-v5"}
 
 pytestmark = pytest.mark.skipif(not shutil.which("node"), reason="Node.js is not installed")
 
@@ -35,7 +37,7 @@ def record(task: str, nudge: float = 0.0, actions: Any = None) -> dict[str, Any]
     policy = load_policy(pretrained=task)
     environment = Environment(policy.environment)
     data = environment.env.unwrapped.data  # type: ignore[attr-defined]
-    seen: dict[str, Any] = {"task": task, "seed": SEED, "every": 25 if task in CHAOTIC else 0}
+    seen: dict[str, Any] = {"task": task, "seed": SEED, "every": 25 if task in UNSTABLE else 0}
     seen |= {"states": [], "actions": [], "rewards": []}
     seen["observations"] = [environment.reset(seed=episode_seeds(SEED, 1)[0])]
     data.qpos[1] += nudge
@@ -110,12 +112,13 @@ def test_page_policy_chooses_the_actions_of_the_policy(
     policy = load_policy(pretrained=task)
     exact = act_in_double_precision(policy, replayed[task]["observations"][:-1])
     assert np.abs(exact - replayed[task]["chosen"]).max() <= 1e-7  # half a float32 digit
-    if task not in CHAOTIC:
+    if task not in UNSTABLE:
         assert np.abs(np.subtract(replayed[task]["chosen"], recorded[task]["actions"])).max() < 3e-5
 
 
-@pytest.mark.parametrize("task", sorted(CHAOTIC))
+@pytest.mark.parametrize("task", sorted(UNSTABLE))
 def test_c_library_alone_amplifies_the_last_digit(task: str, recorded: dict[str, Any]) -> None:
     """Why an uninterrupted replay of these tasks cannot agree."""
-    other = record(task, nudge=1e-15, actions=recorded[task]["actions"])
-    assert largest_difference(other["observations"], recorded[task]["observations"]) > 0.1
+    other = record(task, nudge=1e-15, actions=recorded[task]["actions"])["observations"]
+    expected = recorded[task]["observations"][: len(other)]  # a pendulum falls earlier
+    assert largest_difference(other, expected) > 0.1

@@ -54,6 +54,19 @@ def test_kept_checkpoint_shares_its_files_with_the_run_without_more_space(tmp_pa
         assert os.path.samefile(own, kept)
 
 
+@pytest.mark.parametrize("name", ["policy/agent-0.safetensors", "events.jsonl"])
+def test_copy_and_resume_at_refuse_what_is_no_file_or_too_large(
+    name: str, copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.truncate(copy / name, 2**40)
+    for _ in range(2):
+        for words in (["resume", str(copy), "--at", "500"], ["copy", str(copy), str(copy) + "2"]):
+            assert main(words) == 2
+            assert name in "".join(capsys.readouterr().err.split())
+        (copy / name).unlink()
+        os.mkfifo(copy / name)
+
+
 def test_file_system_without_links_gets_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

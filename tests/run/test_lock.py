@@ -69,11 +69,11 @@ def test_check_reports_a_deleted_a_moved_and_a_replaced_folder(folder: Path) -> 
 
 
 def test_check_reports_a_descriptor_that_an_environment_closed(folder: Path) -> None:
-    with pytest.raises(OSError, match="Bad file"), lock_run(folder) as held:  # noqa: PT012
+    with lock_run(folder) as held:
         os.close(held.own)
         with pytest.raises(RunLost, match="lost its lock during training"):
             held.check()
-    lock.descriptors.clear()
+    assert not lock.descriptors
 
 
 def test_file_is_locked_where_folders_cannot_be(

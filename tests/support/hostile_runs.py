@@ -21,6 +21,7 @@ from td3.run.manifest import seal, unseal
 Change = Callable[[Path], object]
 NEWEST, OLDER = "checkpoints/000000200", "checkpoints/000000100"
 LINES = ("metrics.jsonl", "events.jsonl")
+POLICY = "policy/agent-0.safetensors"
 DIGITS = "9" * 5000
 
 
@@ -30,13 +31,16 @@ class Case(NamedTuple):
     change: Change
     words: tuple[str, ...]
     expected: str
-    """refused: exit code 2; older: the checkpoint before is used; handled: one of both, or used."""
+    """refused: exit code 2; older: the checkpoint before is used; handled: one of both, or used;
+    checked: td3 doctor reports it, or finds nothing."""
 
 
 RESUME = ("resume", "run", "--steps", "210")
 REPORT = ("report", "run", "--json")
 PLOT = ("plot", "run", "--json")
 EVALUATE = ("evaluate", "run", "--episodes", "1")
+DOCTOR, COPY = ("doctor", "run"), ("copy", "run", "copied")
+BACK = ("resume", "run", "--at", "100", "--steps", "110")
 TRAIN = ("train", "--recipe", "recipe.toml", "--run", "new", "--quiet")
 
 
@@ -506,14 +510,22 @@ def all_cases() -> dict[str, Case]:
     for name, content in REFERENCES.items():
         words = (*PLOT, "--reference", "reference.csv")
         cases[f"reference: {name}"] = Case(text("../reference.csv", content), words, "handled")
+    for name, change in CHECKPOINTS.items():
+        cases[f"checkpoint, doctor: {name}"] = Case(change, DOCTOR, "checked")
     for kind, make in KINDS.items():
+        for file in (*LINES, f"{NEWEST}/manifest.json", "replay/000000200.rows", POLICY):
+            change = instead(file, make)
+            cases[f"{file} is {kind}: doctor"] = Case(change, DOCTOR, "checked")
+            for words in (COPY, BACK):
+                cases[f"{file} is {kind}: {words[0]} now or at 100"] = Case(
+                    change, words, "handled"
+                )
         for file in ("config.toml", *LINES):
             for words in (RESUME, REPORT, PLOT):
                 cases[f"{file} is {kind}: {words[0]}"] = Case(instead(file, make), words, "handled")
-        for file in ("policy/agent-0.safetensors", "policy/agent-0-last.safetensors"):
+        for file in (POLICY, "policy/agent-0-last.safetensors"):
             cases[f"{file} is {kind}: resume"] = Case(instead(file, make), RESUME, "handled")
-        policy = "policy/agent-0.safetensors"
-        cases[f"policy is {kind}"] = Case(instead(policy, make), EVALUATE, "refused")
+        cases[f"policy is {kind}"] = Case(instead(POLICY, make), EVALUATE, "refused")
         cases[f"recipe is {kind}"] = Case(instead("../recipe.toml", make), TRAIN, "refused")
         reference = instead("../reference.csv", make)
         words = (*PLOT, "--reference", "reference.csv")

@@ -1,18 +1,20 @@
 """Verify a run folder, and move what cannot be used aside."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from td3.config.toml import parse_toml
 from td3.doctor.check import Check, check_from_error
 from td3.errors import UserError
-from td3.files import TEMPORARY, digest, read_regular, replace_file
+from td3.files import TEMPORARY, read_pieces, replace_file
 from td3.policy.file import read_policy_file
 from td3.run import checkpoint
 from td3.run.aside import set_aside, set_checkpoint_aside
-from td3.run.copies import MUCH, kept_runs
-from td3.run.folder import check_entries, read_config
+from td3.run.copies import kept_runs
+from td3.run.folder import check_entries, config_of, read_config
 from td3.run.lock import is_locked, lock_run
 from td3.run.manifest import STATE, Invalid, by_step, own_folders, read_manifest
 from td3.run.segments import checked_bytes
@@ -83,7 +85,7 @@ def check_run(run: Path) -> list[Check]:
     checks += [*check_policies(run), *check_kept(run), *check_rest(run)]
     if is_locked(run):
         checks.append(Check("lock", "warning", "A process trains in this folder now."))
-    return [*checks, check_resume(state)]
+    return [*checks, check_resume(state, has_settings=checks[0].status != "error")]
 
 
 def check_settings(run: Path) -> Iterator[Check]:
@@ -125,13 +127,16 @@ def metrics_damage(state: RunState) -> str:
     if state.chosen is None:
         return "" if (state.run / "metrics.jsonl").exists() else "is missing"
     facts = state.contents[state.chosen]["facts"]
+    length, checksum = 0, hashlib.sha256()
     try:
-        data = read_regular(state.run / "metrics.jsonl", MUCH)[: facts["metrics_bytes"]]
+        for piece in read_pieces(state.run / "metrics.jsonl", facts["metrics_bytes"]):
+            length += len(piece)
+            checksum.update(piece)
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    if len(data) < facts["metrics_bytes"]:
-        return f"has {len(data):,} bytes, not {facts['metrics_bytes']:,}"
-    intact = facts.get("metrics_sha256") in (None, digest(data))
+    if length < facts["metrics_bytes"]:
+        return f"has {length:,} bytes, not {facts['metrics_bytes']:,}"
+    intact = facts.get("metrics_sha256") in (None, checksum.hexdigest())
     return "" if intact else "fails its checksum"
 
 
@@ -154,9 +159,15 @@ def policy_damage(file: Path) -> str:
 
 def check_kept(run: Path) -> Iterator[Check]:
     for step, folder in kept_runs(run).items():
-        problem = "; ".join(filter(None, RunState(folder).checkpoints.values()))
-        status, what = ("error", problem) if problem else ("ok", "complete")
-        yield Check("kept", status, f"step {step:,}: {what}")  # type: ignore[arg-type]
+        if problem := kept_damage(folder):
+            yield Check("kept", "error", f"step {step:,}: {problem}.", HINT)
+        else:
+            yield Check("kept", "ok", f"step {step:,}: complete")
+
+
+def kept_damage(folder: Path) -> str:
+    checkpoints = RunState(folder).checkpoints
+    return "; ".join(filter(None, checkpoints.values())) if checkpoints else "it has no checkpoint"
 
 
 def check_rest(run: Path) -> Iterator[Check]:
@@ -165,16 +176,20 @@ def check_rest(run: Path) -> Iterator[Check]:
         yield Check("rest", "warning", f"{left[0].name} was left by a kill.", IGNORED)
 
 
-def check_resume(state: RunState) -> Check:
+def check_resume(state: RunState, has_settings: bool = True) -> Check:
     """How the run can be continued."""
     if state.chosen is None:
         why = "it has no checkpoint" if not state.checkpoints else "no checkpoint is complete"
         return Check("resume", "error", f"The run cannot be continued: {why}.")
+    if not has_settings:
+        return Check("resume", "error", "The run cannot be continued: see its settings above.")
     content = state.contents[state.chosen]
     at = f"td3 resume continues at step {content['step']:,}"
     if problem := state.checkpoints[state.chosen]:
         return Check("resume", "warning", f"{at}, not exact: transitions are lost ({problem}).")
-    others = sorted({*(c["step"] for c in state.contents.values()), *kept_runs(state.run)})
+    kept = {step for step, folder in kept_runs(state.run).items() if not kept_damage(folder)}
+    whole = {state.contents[f]["step"] for f, problem in state.checkpoints.items() if not problem}
+    others = sorted(kept | whole)
     steps = ", ".join(f"{step:,}" for step in others if step != content["step"])
     return Check("resume", "ok", at + (f"; with --at also at {steps}" if steps else ""))
 
@@ -194,11 +209,14 @@ def repair_run(run: Path) -> list[str]:
 
 
 def repair_checkpoints(state: RunState, chosen: Path) -> Iterator[str]:
-    """Move damaged checkpoints aside, and damaged replay files that the chosen one lists."""
+    """Move aside: damaged checkpoints, and damaged replay files that the chosen one lists."""
     for folder, problem in state.checkpoints.items():
         if problem and folder != chosen:
             yield f"{folder.name} is now {set_checkpoint_aside(state.run, folder)}"
     checkpoint.forget_after(state.run, state.contents[chosen]["step"])
+    for folder in kept_runs(state.run).values():
+        if kept_damage(folder):
+            yield f"kept/{folder.name} is now {set_aside(state.run, folder)}"
     for name, problem in state.segments.items():
         if problem and (state.run / "replay" / name).exists():
             yield f"replay/{name} is now {set_aside(state.run, state.run / 'replay' / name)}"
@@ -206,7 +224,10 @@ def repair_checkpoints(state: RunState, chosen: Path) -> Iterator[str]:
 
 def repair_files(state: RunState, chosen: Path) -> Iterator[str]:
     facts, run = state.contents[chosen]["facts"], state.run
-    if not (run / "config.toml").exists() and (text := facts.get("config_file")):
+    text = facts.get("config_file", "")
+    if needs_settings(run) and is_config(text):
+        if (run / "config.toml").exists():
+            yield f"config.toml is now {set_aside(run, run / 'config.toml')}"
         replace_file(run / "config.toml", text.encode())
         yield f"config.toml is the copy in checkpoint {chosen.name}"
     if metrics_damage(state):
@@ -214,3 +235,20 @@ def repair_files(state: RunState, chosen: Path) -> Iterator[str]:
     for file in sorted((run / "policy").glob("agent-*.safetensors")):
         if policy_damage(file):
             yield f"{file.name} is now {set_aside(run, file)}"
+
+
+def needs_settings(run: Path) -> bool:
+    """Whether config.toml is missing or cannot be used."""
+    try:
+        read_config(run)
+    except UserError:
+        return True
+    return not (run / "config.toml").exists()
+
+
+def is_config(text: str) -> bool:
+    try:
+        config_of(parse_toml(text))
+    except (UserError, ValueError):
+        return False
+    return bool(text)

@@ -6,8 +6,10 @@ Needs neither environments nor the run's lock, and writes nothing into the folde
 import dataclasses
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay_base import Replay
@@ -26,7 +28,7 @@ from td3.seeding import Stream, restore_stream
 from td3.training.population import Population
 from td3.training.resume_rules import check_settings
 from td3.training.snapshot import number_streams
-from td3.training.stored_tensors import group_tensors
+from td3.training.stored_tensors import check_finite, group_tensors
 
 ATTEMPTS = 10  # to read a checkpoint of a run that is going on
 
@@ -90,14 +92,17 @@ def read_task(folder: Path, config: Config) -> Task:
 
 def read_newest(folder: Path, config: Config, replay: Replay | None = None) -> Checkpoint:
     """The newest valid checkpoint; fills `replay`, if any, from it."""
+
+    def accept(content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        check_settings(config, content["facts"]["config"], folder)
+        group_tensors(tensors)
+        for name, tensor in tensors.items():
+            check_finite(name, tensor)
+
     for _ in range(ATTEMPTS):
         found = by_step(folder)
         try:
-            checkpoint = newest_checkpoint(
-                folder,
-                replay,
-                lambda content, _: check_settings(config, content["facts"]["config"], folder),
-            )
+            checkpoint = newest_checkpoint(folder, replay, accept)
         except UserError:
             if by_step(folder) == found:
                 raise

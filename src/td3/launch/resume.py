@@ -99,7 +99,12 @@ def rewind_run(folder: Path, at: int) -> list[str]:
     with lock_run(folder):
         check_entries(folder)
         checkpoint.check_entries(folder)
-        return [rewind(folder, at)]
+        try:
+            return [rewind(folder, at)]
+        except OSError as error:
+            raise UserError(
+                f"{folder} cannot go back to step {at:,}: {error.strerror} ({error.filename})."
+            ) from error
 
 
 def find_environment(folder: Path, env_id: str, environment: Factory | str | None) -> None:

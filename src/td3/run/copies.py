@@ -9,7 +9,7 @@ of the run, so they need space only when the run has removed its own. td3 never 
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from td3.files import (
     flush_folder,
     make_folder,
     make_folders,
+    read_pieces,
     read_regular,
     remove,
     remove_folder,
@@ -41,7 +42,6 @@ from td3.run.segments import checked_bytes
 from td3.untrusted import LONGEST
 
 KEPT_RUNS = "kept"
-MUCH = 2**40  # bytes
 ATTEMPTS = 10  # to copy a checkpoint of a run that is going on
 
 
@@ -117,12 +117,12 @@ def copy_checkpoint(run: Path, step: int, target: Path, link: bool = False) -> N
     for segment in content["segments"]:
         place(run / "replay" / segment["file"], temporary / "replay", segment, link)
     for file in sorted((run / "policy").glob("agent-*.safetensors")):
-        write_durably(temporary / "policy" / file.name, [read_regular(file, LONGEST)])
+        write_durably(temporary / "policy" / file.name, [read_policy(file, content)])
     own = temporary / "checkpoints" / name
     place(run / "checkpoints" / name / STATE, own, content["state"], link)
     write_durably(own / MANIFEST, [read_regular(run / "checkpoints" / name / MANIFEST, LONGEST)])
-    for file_name, data in texts_of(run, content["facts"]).items():
-        write_durably(temporary / file_name, [data])
+    for file_name, pieces in texts_of(run, content["facts"]).items():
+        write_durably(temporary / file_name, pieces)
     for folder in (own, own.parent, temporary / "replay", temporary / "policy", temporary):
         flush_folder(folder)
     rename(temporary, target)
@@ -143,15 +143,19 @@ def place(source: Path, folder: Path, facts: Mapping[str, Any], link: bool) -> N
     write_durably(target, [checked_bytes(source, facts)])
 
 
-def texts_of(run: Path, facts: Mapping[str, Any]) -> dict[str, bytes]:
+def read_policy(file: Path, content: Mapping[str, Any]) -> bytes:
+    """A policy; it has no more tensors than the checkpoint."""
+    return read_regular(file, LONGEST + content["state"]["bytes"])
+
+
+def texts_of(run: Path, facts: Mapping[str, Any]) -> dict[str, Iterable[bytes]]:
     """The settings, records and events of a run as they were at a checkpoint, by file name."""
     settings = facts.get("config_file", "").encode()
     events = read_regular(run / "events.jsonl", LONGEST).splitlines(keepends=True)
-    records = read_regular(run / "metrics.jsonl", MUCH)[: facts["metrics_bytes"]]
     return {
-        "config.toml": settings or read_regular(run / "config.toml", LONGEST),
-        "metrics.jsonl": records,
-        "events.jsonl": b"".join(line for line in events if is_until(line, facts["step"])),
+        "config.toml": [settings or read_regular(run / "config.toml", LONGEST)],
+        "metrics.jsonl": read_pieces(run / "metrics.jsonl", facts["metrics_bytes"]),
+        "events.jsonl": [line for line in events if is_until(line, facts["step"])],
     }
 
 
@@ -208,8 +212,9 @@ def take_back(kept: Path, run: Path, step: int) -> None:
     for segment in content["segments"]:
         place(kept / "replay" / segment["file"], run / "replay", segment, link=True)
     for file in (kept / "policy").glob("agent-*.safetensors"):
-        replace_file(run / "policy" / file.name, read_regular(file, LONGEST))
-    replace_file(run / "metrics.jsonl", read_regular(kept / "metrics.jsonl", MUCH))
+        replace_file(run / "policy" / file.name, read_policy(file, content))
+    length = content["facts"]["metrics_bytes"]
+    replace_file(run / "metrics.jsonl", read_pieces(kept / "metrics.jsonl", length))
     own = run / "checkpoints" / name
     place(kept / "checkpoints" / name / STATE, own, content["state"], link=True)
     replace_file(own / MANIFEST, read_regular(kept / "checkpoints" / name / MANIFEST, LONGEST))

@@ -162,7 +162,11 @@ def unused_path(folder: Path) -> Path:
 
 def read_config(folder: Path) -> tuple[Config, dict[str, str]]:
     """The settings of a run, and the versions and machine facts of its start."""
-    tables = read_tables(folder)
+    return config_of(read_tables(folder))
+
+
+def config_of(tables: dict[str, Any]) -> tuple[Config, dict[str, str]]:
+    """As `read_config`, of the tables of a config.toml."""
     origin = {**tables.pop("versions", {}), **tables.pop("machine", {})}
     for name in FACTS:
         tables.pop(name, None)

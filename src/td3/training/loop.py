@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from td3.errors import RunStopped
 from td3.run.copies import keep_checkpoint, kept_runs
 from td3.signals import StopRequest
 from td3.training.collector import Ended
@@ -65,8 +66,7 @@ class Training(TrainingState):
         self.taken = self.collector.next_steps()
         self.step += self.taken
         self.schedules.apply(self.step)
-        if not torch.is_grad_enabled():  # an environment may have turned it off
-            torch.set_grad_enabled(True)
+        allow_gradients(self.environments.task.id)
         loop, states = self.config.loop, self.environments.states
         learning = self.step > loop.random_steps
         acting = learning or bool(self.config.start_from)
@@ -165,3 +165,11 @@ class Training(TrainingState):
     def restore(self) -> list[str]:
         """Continue from the newest checkpoint; returns remarks for the user."""
         return restore_training(self)
+
+
+def allow_gradients(env_id: str) -> None:
+    """Turn gradients on again if an environment has turned them off."""
+    if torch.is_inference_mode_enabled():
+        raise RunStopped(f"{env_id} left PyTorch's inference mode on, in which nothing can learn")
+    if not torch.is_grad_enabled():
+        torch.set_grad_enabled(True)

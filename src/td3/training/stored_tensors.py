@@ -124,7 +124,12 @@ def check_group(part: str, found: Group, required: Forms, optional: Forms = NONE
         if not fits or any(b not in (a, None) for a, b in zip(shape, form.shape, strict=True)):
             what = f"{tensor.dtype} of shape {shape}, not {form.kind} of shape {form.shape}"
             raise Invalid(f"its tensor {part}/{name} is {what}")
-        if form.kind == "f" and not torch.isfinite(tensor).all():
-            raise Invalid(f"its tensor {part}/{name} has NaN or infinity")
+        check_finite(f"{part}/{name}", tensor)
         if form.kind == "i" and part == "collector" and (tensor < 0).any():
             raise Invalid(f"its tensor {part}/{name} has a negative number")
+
+
+def check_finite(name: str, tensor: Tensor) -> None:
+    """Raise Invalid for NaN or infinity."""
+    if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+        raise Invalid(f"its tensor {name[:60]} has NaN or infinity")

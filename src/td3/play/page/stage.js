@@ -163,6 +163,7 @@ function describeCard(cell, { mean_return: mean, std_return: spread, episodes })
   cell.textContent = mean === undefined ? "–" : short(mean);
   if (spread === undefined) return;
   const note = document.createElement("small");
-  note.textContent = `± ${short(spread, 3)}${episodes ? `, ${episodes} episodes` : ""}`;
+  const count = episodes ? `, ${episodes} ${episodes === 1 ? "episode" : "episodes"}` : "";
+  note.textContent = `± ${short(spread, 3)}${count}`;
   cell.append(note);
 }
