@@ -23,13 +23,13 @@ def update_page(page: Path, title: str, content: str) -> None:
         raise UserError(f"{page}: {error}") from error
 
 
-def replace_generated(text: str, content: str) -> str:
+def replace_generated(text: str, content: str, note: str = NOTE) -> str:
     """Return the text with new content between the marks."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise UserError(f"the marks are missing; add the lines {BEGIN} and {END}.")
-    return f"{before}{BEGIN}\n{NOTE}\n\n{content}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n{note}\n\n{content}\n\n{END}{after}"
 
 
 def fill_template(name: str, **values: str) -> str:

@@ -25,7 +25,7 @@ Schema = Callable[[Any, str], None]
 
 
 class Malformed(ValueError):
-    """A file does not have the expected content; the message says where."""
+    """A file does not have the expected content; the message names the place."""
 
 
 def parse_json(data: bytes, longest: int = LONGEST) -> Any:

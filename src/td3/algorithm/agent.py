@@ -19,6 +19,7 @@ from td3.algorithm.images.encoder import Encoder
 from td3.algorithm.normalizer import Normalizer
 from td3.algorithm.replay import Batch
 from td3.algorithm.replay_base import Replay
+from td3.algorithm.returned import check_kind, check_values
 from td3.algorithm.seams import Seams
 from td3.algorithm.settings import FAST_PATHS, Diagnostics, UpdateSettings
 from td3.algorithm.stacked import per_agent
@@ -105,6 +106,7 @@ class TD3(Seams):
             chosen = replay_buffer.draw(batch_size)
             batch, noise = replay_buffer.gather(chosen, self.device), self.draw_noise(batch_size)
             found = self.update(batch, noise, settings)
+            check_kind("update", found, Diagnostics, "a Diagnostics")
             replay_buffer.set_priorities(chosen, found.priorities)
             self.flush_denormals()
             diagnostics.append(found)
@@ -133,6 +135,7 @@ class TD3(Seams):
         # Step 8: keep the smaller value. The actor seeks out actions that are overestimated; the
         # minimum of two independent estimates counteracts that.
         next_q = self.combine(next_values, noise)
+        check_values("combine", next_q, batch.reward)
 
         # Step 9: the Bellman target. After a terminal state there is no further reward. The
         # target is a constant for the critics: no gradient flows through it.
@@ -153,6 +156,7 @@ class TD3(Seams):
         state = self.observe(batch.state)
         with torch.no_grad():  # steps 5 to 9
             target_q = self.target_q(batch, noise, settings)
+        check_values("target_q", target_q, batch.reward)
 
         # Step 10: all critics value the action in the buffer, because that is the action whose
         # reward was observed.

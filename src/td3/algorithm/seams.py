@@ -13,6 +13,7 @@ from td3.algorithm.adam import Adam
 from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.replay_base import Replay
+from td3.algorithm.returned import check_kind
 from td3.algorithm.settings import Noise, UpdateSettings
 from td3.algorithm.stacked import StackedParameters
 from td3.algorithm.state import AgentState
@@ -54,8 +55,11 @@ class Seams(AgentState):
 
     def start(self, network: N, learning_rate: float | Tensor) -> Trained[N]:
         """Make the target, a copy, and the optimizer of a new network."""
+        check_kind("make_actor or make_critic", network, StackedParameters, "a network of td3")
         target = copy.deepcopy(network).requires_grad_(False)
-        return Trained(network, target, self.make_optimizer(network, learning_rate))
+        optimizer = self.make_optimizer(network, learning_rate)
+        check_kind("make_optimizer", optimizer, Adam, "a td3.algorithm.adam.Adam")
+        return Trained(network, target, optimizer)
 
     def draw_own(self, stream: Stream, out: NDArray[np.float32]) -> None:
         """Write the `own_numbers` of one agent for one update, drawn from its stream.

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from td3.algorithm.adam import Adam
+from td3.algorithm.returned import check_loss
 from td3.algorithm.stacked import StackedParameters, per_agent
-from td3.errors import UserError
 
 N = TypeVar("N", bound=StackedParameters)
 
@@ -50,12 +50,3 @@ def minimize(loss: Tensor, *networks: Trained[Any]) -> None:
     loss.sum().backward(inputs=[network.online.flat for network in networks])
     for network in networks:
         network.optimizer.step()
-
-
-def check_loss(loss: Tensor, agents: int) -> None:
-    """Raise UserError if a loss is not one number per agent."""
-    if loss.shape != (agents,):
-        raise UserError(
-            f"A loss must be one number per agent, a tensor of the shape ({agents},), got "
-            f"{tuple(loss.shape)}; take the mean over the axes 1 and 2."
-        )

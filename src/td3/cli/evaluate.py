@@ -93,7 +93,7 @@ def play(policies: list[Any], tasks: list[str], arguments: Arguments) -> list[di
                 arguments.episodes, arguments.seed, advance, arguments.environment
             )
         returns = found.returns.tolist()
-        # What a policy earned in one task says nothing about another one.
+        # A return in one task has no meaning in another one.
         stated = policy.card.get("tested") if task == policy.environment.id else None
         rows.append(
             {

@@ -77,7 +77,7 @@ class Config:
         True,
         "Compare the first updates with plain PyTorch.",
         "If they differ, or if an update cannot be executed fast, the run continues with plain "
-        "PyTorch and says why. Costs less than a second.",
+        "PyTorch and reports why. Costs less than a second.",
     )
     precision: Literal["tf32", "float32", "bf16"] = setting(
         "tf32",

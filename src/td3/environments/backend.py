@@ -29,7 +29,7 @@ TRIAL_SECONDS = 0.05
 def make_environments(
     config: Config, streams: list[Stream], first: Environment | None = None
 ) -> Environments:
-    """Make one environment per stream, where `environment.vectorization` says.
+    """Make one environment per stream, in the place that `environment.vectorization` names.
 
     Args:
         config: `auto` uses workers if they save ten seconds over the run (see `worker_count`).

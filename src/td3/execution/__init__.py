@@ -11,7 +11,7 @@
    `gpu/random_upload.py` for random numbers.
 
 There are always two graphs: with the delayed steps 13 to 15 and without. `replaceable.py` decides
-where a fused kernel may replace a method, `context.py` says what is updated, and `threads.py`
+where a fused kernel may replace a method, `context.py` holds what is updated, and `threads.py`
 measures how many CPU threads are fastest.
 """
 

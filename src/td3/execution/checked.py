@@ -2,7 +2,7 @@
 
 The first updates and actions of a run are computed twice: by the fast path, and by plain PyTorch.
 If the results differ, or if a method cannot be traced, the run continues with plain PyTorch and
-says why.
+reports why.
 """
 
 import copy

@@ -30,7 +30,7 @@ def traceable() -> Iterator[None]:
 
 
 class Guard:
-    """Says whether anything but the content of tensors changed since it was made."""
+    """Reports whether anything but the content of tensors changed since it was made."""
 
     def __init__(self, agent: TD3) -> None:
         mapper = TensorMapper(lambda path, tensor: tensor, share_arrays=True)

@@ -60,7 +60,7 @@ def make_export(
 ) -> Export:
     """Translate a policy into these formats, with `count` test vectors; files hold the first 1,000.
 
-    `hub` is a model repository with all other formats; `repository` says more about it.
+    `hub` is a model repository with all other formats; `repository` describes it.
     Raises UserError if a format is not known or cannot hold the policy.
     """
     for name in formats:

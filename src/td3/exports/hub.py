@@ -75,7 +75,7 @@ FILES = {
 
 
 class Repository(NamedTuple):
-    """What a model repository says besides the policy."""
+    """What a model repository contains besides the policy."""
 
     run: Path | None = None
     """The run of the policy: its settings and its film."""
@@ -182,7 +182,7 @@ def reproduction(policy: Policy, repository: Repository) -> str:
 
 
 def policy_settings(policy: Policy) -> dict[str, Any]:
-    """What the policy file itself says about the training."""
+    """What the policy file records about the training."""
     names = ("hidden_sizes", "channels", "features", "normalize_observations", "reward_scale")
     known = {name: policy.card[name] for name in names if name in policy.card}
     return {**dict(dotted({"environment": policy.card["environment"]})), **known}

@@ -1,4 +1,4 @@
-"""What the page needs to know about a policy: its card in the page's words, and its numbers."""
+"""What the page needs of a policy: its card in the page's words, and its numbers."""
 
 import functools
 import json
@@ -30,7 +30,7 @@ def model_folder() -> Path:
 
 
 def describe(policy: Policy, name: str, label: str) -> Entry:
-    """A policy as an entry of `policies.json`; `reason` says why the page cannot simulate it."""
+    """A policy as an entry of `policies.json`; `reason` is why the page cannot simulate it."""
     config, card = policy.environment, policy.card
     scores = card.get("tested") or card
     entry: Entry = {

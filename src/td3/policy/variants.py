@@ -37,7 +37,7 @@ def acts_as_td3_does(agent: TD3) -> bool:
 
 
 def variant_facts(agent: TD3) -> dict[str, Any]:
-    """What the card of a policy says about a variant; nothing if the policy does not need it."""
+    """The entries of a policy card about a variant; nothing if the policy does not need it."""
     if acts_as_td3_does(agent):
         return {}
     settings = {

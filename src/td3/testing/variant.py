@@ -15,6 +15,7 @@ from torch import Tensor
 from td3.algorithm.agent import TD3
 from td3.config import EnvironmentConfig
 from td3.environments.task import Task
+from td3.errors import UserError
 from td3.execution.cpu.learner import CpuLearner
 from td3.policy.file import save_policy
 from td3.policy.from_agent import policy_card, policy_tensors
@@ -26,8 +27,10 @@ from td3.testing.small_training import (
     make_training,
     numbers_of,
     one_step_rows,
+    small_config,
 )
 from td3.training.learner import Learner
+from td3.training.user_classes import describe_last_call, describe_own_error
 
 UPDATES = 24
 LEARNING_UPDATES = 1500
@@ -83,7 +86,7 @@ def check_variant(
         A report; printing it shows one line per check.
 
     Raises:
-        VariantError: At least one check failed.
+        VariantError: At least one check failed, or a method of the variant raised an exception.
         UserError: The class is not a variant, or the settings are wrong.
 
     Example:
@@ -93,17 +96,28 @@ def check_variant(
         HuberTD3:
           ok     ...
     """
+    small_config(variant, settings or {}, 1)
     make = partial(make_training, variant, dict(settings or {}))
-    report = CheckReport(variant.__name__)
-    checks = [check_modes, check_population, check_resume, check_policy]
-    for check in [*checks, check_learning] if learns else checks:
-        for found in check(make):
-            {"ok": report.passed, "note": report.notes, "failed": report.failed}[found[0]].append(
-                found[1]
-            )
+    report, cause = CheckReport(variant.__name__), None
+    places = {"ok": report.passed, "note": report.notes, "failed": report.failed}
+    for name, check in CHECKS.items():
+        try:
+            for kind, text in check(make) if learns or name != "learning" else ():
+                places[kind].append(f"{name}: {text}")
+        except Exception as error:  # a method of the variant may raise anything
+            report.failed.append(f"{name}: {describe(error, variant)}")
+            cause = error
+            break  # the other checks need the same methods
     if report.failed:
-        raise VariantError(str(report))
+        raise VariantError(str(report)) from cause
     return report
+
+
+def describe(error: Exception, variant: type[TD3]) -> str:
+    """One sentence about an exception in a method of the variant, or because of its result."""
+    if isinstance(error, UserError):
+        return str(error)
+    return describe_own_error(error, [variant]) or describe_last_call(error)
 
 
 Make = Callable[..., Learner]
@@ -122,11 +136,11 @@ def check_modes(make: Make) -> Found:
         off, where = largest_difference(numbers_of(plain), numbers_of(fast))
         fast.close()
         if off > limit:
-            yield "failed", f"parity: with {mode}, {where} differs from plain PyTorch by {off:.1e}"
+            yield "failed", f"with {mode}, {where} differs from plain PyTorch by {off:.1e}"
         elif notes:
-            yield "note", f"parity: {notes[0]}"
+            yield "note", f"{notes[0]}"
         else:
-            yield "ok", f"parity: {mode} gives the numbers of plain PyTorch (within {off:.0e})"
+            yield "ok", f"{mode} gives the numbers of plain PyTorch (within {off:.0e})"
 
 
 def fast_modes() -> Iterator[tuple[str, str, Any, float]]:
@@ -154,11 +168,11 @@ def check_population(make: Make) -> Found:
         if off > SAME:
             yield (
                 "failed",
-                f"population: {where} of agent {number} differs by {off:.1e} from training "
+                f"{where} of agent {number} differs by {off:.1e} from training "
                 "alone; are losses and norms computed for each agent, with its axis first?",
             )
             return
-    yield "ok", "population: agents get the numbers that each gets alone, up to rounding"
+    yield "ok", "agents get the numbers that each gets alone, up to rounding"
 
 
 def check_resume(make: Make) -> Found:
@@ -174,11 +188,11 @@ def check_resume(make: Make) -> Found:
     if different:
         yield (
             "failed",
-            f"resume: {different[0]} differs after a restart; what an update changes must be "
+            f"{different[0]} differs after a restart; what an update changes must be "
             "tensors of the agent, made in __init__",
         )
     else:
-        yield "ok", "resume: a restored agent continues with the same numbers, bit for bit"
+        yield "ok", "a restored agent continues with the same numbers, bit for bit"
 
 
 def check_policy(make: Make) -> Found:
@@ -196,9 +210,9 @@ def check_policy(make: Make) -> Found:
             save_policy(tensors, card, path)
             off = np.abs(read_policy(path).act(states[agent]) - expected[agent]).max()
             if not off < 1e-4:
-                yield "failed", f"policy: a loaded policy acts otherwise (by {off:.1e})"
+                yield "failed", f"a loaded policy acts otherwise (by {off:.1e})"
                 return
-    yield "ok", "policy: a saved and loaded policy gives the actions of the agent"
+    yield "ok", "a saved and loaded policy gives the actions of the agent"
 
 
 def check_learning(make: Make) -> Found:
@@ -208,9 +222,18 @@ def check_learning(make: Make) -> Found:
     states = one_step_rows(np.random.default_rng(9))[:100, :STATE].astype(np.float32)
     off = np.abs(learner.act(states) - 0.5).mean()
     if off > 0.2:
-        yield "failed", f"learning: actions are {off:.2f} from the best one in a world of one step"
+        yield "failed", f"actions are {off:.2f} from the best one in a world of one step"
     else:
-        yield "ok", f"learning: actions are {off:.2f} from the best one in a world of one step"
+        yield "ok", f"actions are {off:.2f} from the best one in a world of one step"
+
+
+CHECKS: dict[str, Callable[[Make], Found]] = {
+    "parity": check_modes,
+    "population": check_population,
+    "resume": check_resume,
+    "policy": check_policy,
+    "learning": check_learning,
+}
 
 
 def ignore(message: str) -> None:

@@ -63,6 +63,16 @@ def describe_own_error(error: BaseException, classes: Iterable[type[Any]]) -> st
     return ""
 
 
+def describe_last_call(error: BaseException) -> str:
+    """One sentence about an exception, with the place of td3 or of the user that raised it."""
+    places = [
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in NOT_OF_THE_USER - {"td3"}
+    ]
+    return describe_exception(places[-1][0].f_code.co_qualname, error, *places[-1])
+
+
 def describe_exception(where: str, error: BaseException, frame: FrameType, line: int) -> str:
     """One sentence without its final point: who raised what, and its place in the code."""
     place = f"{Path(frame.f_code.co_filename).name}, line {line}"

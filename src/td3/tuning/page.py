@@ -63,7 +63,7 @@ OBJECTIVES = {
 
 
 def best_setting(plan: Plan, best: TrialResult) -> list[str]:
-    """The best trial beside the settings that the search began with."""
+    """The best trial and the settings that the search began with."""
     defaults = dict(dotted(to_dict(plan.config)))
     rows = [
         [f"`{key}`", shown(value), shown(defaults.get(key, ""))]

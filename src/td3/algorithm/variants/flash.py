@@ -109,7 +109,7 @@ class FlashTD3(TD3):
     normalisation (2, 3) whose weights are projected after each step (12, 13), rewards divided by
     the scale of the returns (4), current and next states in one batch (7, 10), the categorical
     target of the critic with the smaller mean (8, 9) with cross-entropy (11), and targets that
-    include the running statistics (14, 15).
+    include the running statistics (14, 15). Its effect on returns is not measured yet.
     """
 
     Settings = FlashSettings

@@ -17,7 +17,7 @@ class Graph:
         warm_up: Callable[[], object],
         stream: torch.cuda.Stream | None = None,
     ) -> None:
-        """`stream`: its own stream (and cuBLAS workspace) if it runs beside other graphs."""
+        """`stream`: its own stream (and cuBLAS workspace) if other graphs run at the same time."""
         self.function = function
         side_stream = stream or torch.cuda.Stream()
         side_stream.wait_stream(torch.cuda.current_stream())

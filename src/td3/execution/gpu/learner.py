@@ -195,7 +195,7 @@ class GpuUpdates:
         """Capture both graphs.
 
         Args:
-            learner: Says how to compile; not kept, because it refers to this object.
+            learner: Its settings for the compilation; not kept, because it refers to this object.
             context: What to update.
             sizes: How many transitions of each replay buffer can be sampled, on the device.
         """
