@@ -58,7 +58,8 @@ def expected_after(count: int) -> list[int]:
 def compare_storage(found: list[int], expected: list[int], count: int) -> None:
     if found == expected:
         return
-    told = f"After {count} transitions in a buffer of size {SIZE} it holds {found or 'nothing'}"
+    plural = "s" if count > 1 else ""
+    told = f"After {count} transition{plural} in a buffer of size {SIZE} it holds {found or 'nothing'}"
     if not found:
         raise Wrong(f"{told}. The hole is not filled yet: add must store the transition.")
     if len(found) > SIZE:
