@@ -24,7 +24,14 @@ def solutions(number: int) -> dict[str, Any]:
 
 def attempt(source: str, name: str) -> Any:
     """The student's function or class, without the line that checks it."""
-    names = {"np": np, "torch": torch, "F": F, "pendulum": pendulum, "__name__": "notebook"}
+    names = {
+        "np": np,
+        "torch": torch,
+        "F": F,
+        "nn": torch.nn,
+        "pendulum": pendulum,
+        "__name__": "notebook",
+    }
     exec(source.partition("\n\ncheck(")[0], names)
     return names[name]
 
@@ -52,7 +59,7 @@ def test_check_accepts_the_reference_solution(number: int) -> None:
 @pytest.mark.parametrize("number", [*PAGES])
 def test_check_rejects_the_unsolved_exercise_as_not_filled(number: int) -> None:
     unsolved = attempt(exercise_of(PAGES[number]), solutions(number)["NAME"])
-    assert "not filled yet" in feedback(number, unsolved).message
+    assert " not filled yet" in feedback(number, unsolved).message
 
 
 @pytest.mark.parametrize(("number", "source", "sentence"), mistakes())

@@ -58,8 +58,7 @@ def expected_after(count: int) -> list[int]:
 def compare_storage(found: list[int], expected: list[int], count: int) -> None:
     if found == expected:
         return
-    plural = "s" if count > 1 else ""
-    told = f"After {count} transition{plural} in a buffer of size {SIZE} it holds {found or 'nothing'}"
+    told = f"After {count} calls of add, a buffer of size {SIZE} holds {found or 'nothing'}"
     if not found:
         raise Wrong(f"{told}. The hole is not filled yet: add must store the transition.")
     if len(found) > SIZE:
