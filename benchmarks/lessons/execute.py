@@ -22,10 +22,9 @@ def execute(page: Page, solution: str = "") -> tuple[Any, float]:
     from nbclient import NotebookClient
 
     notebook = nbformat.reads(as_text(notebook_of(page, solution)), as_version=4)
-    client, start = (
-        NotebookClient(notebook, timeout=LONGEST, kernel_name="python3"),
-        time.monotonic(),
-    )
+    client = NotebookClient(notebook, timeout=LONGEST, kernel_name="python3")
+    client.extra_arguments = ["--log-level=ERROR"]
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as home:  # not the progress of who runs this
         client.execute(env={**os.environ, "TD3_HOME": home})
     return notebook, time.monotonic() - start

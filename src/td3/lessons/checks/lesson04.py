@@ -13,8 +13,8 @@ STORED, STATE_DIM, ACTION_DIM = 30, 3, 2
 HINTS = (
     "Draw the places first: places = rng.integers(0, len(storage), batch_size). All five parts use "
     "the same places.",
-    "zip(*[storage[place] for place in places]) gives five tuples, one for each part. Make an array "
-    "of each.",
+    "zip(*[storage[place] for place in places]) gives five tuples, one for each part. Make an "
+    "array of each.",
     "np.array(part, dtype=np.float32).reshape(batch_size, -1) has the shape (batch, width), also "
     "for rewards.",
 )
