@@ -5,6 +5,7 @@ import json
 import os
 import runpy
 import shutil
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -63,7 +64,11 @@ def store_outputs(page: Page, notebook: Any, seconds: dict[str, float]) -> None:
         figures = [o.data["image/png"] for o in cell.outputs if "image/png" in o.get("data", {})]
         for which, figure in enumerate(figures, start=1):
             write_figure(page.outputs / f"{number}-{which}.png", figure)
-    record = {"code": page.digest, "seconds": {k: round(v, 1) for k, v in seconds.items()}}
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    rounded = {name: round(value, 1) for name, value in seconds.items()}
+    record = {"code": page.digest, "seconds": rounded, "commit": commit}
     path = page.outputs / "record.json"
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -8,16 +8,17 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mkdocs.structure.pages import Page
+if TYPE_CHECKING:
+    from mkdocs.structure.pages import Page
 
 FOLDER = Path(__file__).parents[1] / "lessons"
 PYTHON = re.compile(r"^```python\n.*?^```$", re.MULTILINE | re.DOTALL)
 EQUATION = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 
 
-def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: "Page", **_: Any) -> str:
     """Complete the page of a lesson; MkDocs calls this."""
     path = Path(page.file.src_path)
     if path.parent.name != "lessons":
@@ -59,12 +60,16 @@ def equation(formula: str) -> str:
 
 
 def table() -> str:
-    """All lessons with the time that each needs."""
-    rows = ["| lesson | you need | runs in |", "| --- | ---: | ---: |"]
+    """All lessons: minutes for a student, seconds that the solved notebook runs, and when."""
+    rows, total = (
+        ["| lesson | you need | runs in | measured at |", "| --- | ---: | ---: | --- |"],
+        0.0,
+    )
     for path in sorted(FOLDER.glob("[0-9][0-9]-*.md")):
         text = path.read_text(encoding="utf-8")
         minutes, title = re.findall(r"^(?:minutes: |# )(.+)$", text, re.MULTILINE)[:2]
-        record = FOLDER / "outputs" / path.stem / "record.json"
-        seconds = json.loads(record.read_text(encoding="utf-8"))["seconds"]["solved"]
-        rows.append(f"| [{title}]({path.name}) | {minutes} min | {seconds:.0f} s |")
-    return "\n".join(rows)
+        record = json.loads((FOLDER / "outputs" / path.stem / "record.json").read_text("utf-8"))
+        seconds, commit = record["seconds"]["solved"], record["commit"]
+        total += seconds
+        rows.append(f"| [{title}]({path.name}) | {minutes} min | {seconds:.0f} s | {commit} |")
+    return "\n".join([*rows, f"| together | | {total / 60:.1f} min | |"])
