@@ -1,6 +1,9 @@
 """Lessons show the code of td3 itself."""
 
 import inspect
+import subprocess
+import sys
+import textwrap
 
 import pytest
 
@@ -19,7 +22,12 @@ def test_show_prints_the_lines_of_a_step(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_show_prints_a_method_as_inspect_finds_it(capsys: pytest.CaptureFixture[str]) -> None:
     show("algorithm/agent.py", "TD3.combine")
-    assert inspect.cleandoc(inspect.getsource(TD3.combine)) in capsys.readouterr().out
+    assert textwrap.dedent(inspect.getsource(TD3.combine)) in capsys.readouterr().out
+
+
+def test_lessons_are_an_attribute_of_the_package() -> None:
+    code = "import sys, td3; td3.lessons.check; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_source_of_what_does_not_exist_is_an_error() -> None:
