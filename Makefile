@@ -2,7 +2,7 @@
 # make test      set up, lint, type check, test (about ten minutes)
 # make docs      set up, build the documentation site into site/
 # make lessons   make the notebooks of the lessons, run all of them, store figures and times
-# make learning  tests that train until something is learnt (minutes each)
+# make learning  tests that train until something is learnt (minutes each); all lessons
 # make faults    the long form of the fault tests: kills, damage, hostile input, a soak (hours)
 # make locks     write requirements.lock and requirements-torch.lock anew (needs uv)
 # make clean     remove the virtual environment
@@ -40,7 +40,7 @@ lessons: $(VENV)/.test
 	$(BIN)/python -m benchmarks.lessons
 
 learning: $(VENV)/.test
-	$(BIN)/python -m pytest -m learning tests/learning
+	$(BIN)/python -m pytest -m learning tests/learning tests/lessons
 
 faults: $(VENV)/.test
 	$(BIN)/python -m benchmarks.faults

@@ -9,7 +9,13 @@ from benchmarks.lessons.execute import execute, exercise_output, solution_of
 from benchmarks.lessons.notebook import ROOT, SECTIONS, Page, as_text, notebook_of, pages
 
 PAGES = pages()
-RUN_IN_TESTS = [page for page in PAGES if page.number in (6, 8)]
+QUICK = (6, 8)  # the others run with `make learning`
+MARKED = [
+    pytest.param(
+        page, marks=[] if page.number in QUICK else pytest.mark.learning, id=page.path.stem
+    )
+    for page in PAGES
+]
 
 
 def stem(page: Page) -> str:
@@ -38,7 +44,7 @@ def test_stored_output_belongs_to_the_code_of_the_page(page: Page) -> None:
     assert max(record["seconds"].values()) < 120
 
 
-@pytest.mark.parametrize("page", RUN_IN_TESTS, ids=stem)
+@pytest.mark.parametrize("page", MARKED)
 def test_notebook_runs_solved_and_unsolved(page: Page) -> None:
     assert exercise_output(execute(page)[0]).startswith("Not yet.")
     assert exercise_output(execute(page, solution_of(page))[0]).startswith("Right.")
