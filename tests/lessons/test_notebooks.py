@@ -51,4 +51,5 @@ def test_notebook_runs_solved_and_unsolved(page: Page) -> None:
 
 
 def test_no_notebook_lacks_a_page() -> None:
-    assert {path.stem for path in (ROOT / "lessons").glob("*.ipynb")} == {p.path.stem for p in PAGES}
+    notebooks = {path.stem for path in (ROOT / "lessons").glob("*.ipynb")}
+    assert notebooks == {page.path.stem for page in PAGES}
