@@ -1,7 +1,8 @@
 # make train     set up, train the quick recipe, draw its curve, film its policy
 # make test      set up, lint, type check, test (about ten minutes)
 # make docs      set up, build the documentation site into site/
-# make learning  tests that train until something is learnt (minutes each)
+# make lessons   make the notebooks of the lessons, run all of them, store figures and times
+# make learning  tests that train until something is learnt (minutes each); all lessons
 # make faults    the long form of the fault tests: kills, damage, hostile input, a soak (hours)
 # make locks     write requirements.lock and requirements-torch.lock anew (needs uv)
 # make clean     remove the virtual environment
@@ -23,7 +24,7 @@ HASHED := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-
 
 EXTRAS := plot,video,pixels,mujoco,box2d,dm-control,pybullet,tensorboard,wandb,tune,postgres,ray,export,test
 
-.PHONY: train test docs learning faults lint locks clean
+.PHONY: train test docs lessons learning faults lint locks clean
 
 train: $(VENV)/.train
 	$(BIN)/td3 train --recipe quick --show
@@ -35,8 +36,11 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Built site/index.html"
 
+lessons: $(VENV)/.test
+	$(BIN)/python -m benchmarks.lessons
+
 learning: $(VENV)/.test
-	$(BIN)/python -m pytest -m learning tests/learning
+	$(BIN)/python -m pytest -m learning tests/learning tests/lessons
 
 faults: $(VENV)/.test
 	$(BIN)/python -m benchmarks.faults

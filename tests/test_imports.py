@@ -24,6 +24,7 @@ LAYERS = """
     report doctor bench exports
     play tuning
     api testing
+    lessons
     cli
 """
 LAYER_OF = {group: row for row, line in enumerate(LAYERS.split("\n")) for group in line.split()}

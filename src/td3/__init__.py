@@ -74,6 +74,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "lessons":  # td3.lessons.check(5, my_function)
+        return import_module("td3.lessons")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'td3' has no attribute {name!r}")
     module = import_module(_PUBLIC[name])

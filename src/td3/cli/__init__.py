@@ -32,6 +32,7 @@ COMMANDS = {
     "report": "write a page about one or more runs (Markdown and HTML)",
     "bench": "measure speed on this machine",
     "doctor": "check this machine, an environment or a run folder",
+    "learn": "lessons on TD3 as notebooks: list them, open one",
     "recipes": "list, show and copy recipes",
     "completion": "print a completion script for bash, zsh or fish",
 }

@@ -1,0 +1,1 @@
+"""One module per lesson: `examine` raises `Wrong` with a sentence, `HINTS` help before that."""
