@@ -116,7 +116,10 @@ class TD3(Seams):
         """Steps 5 and 6: the next action, (agents, batch, action_dim)."""
         # Step 5: the target actor proposes the next action.
         next_action = self.actor_target(next_state)
+        return self.smooth_action(next_action, noise, settings)
 
+    def smooth_action(self, next_action: Tensor, noise: Any, settings: UpdateSettings) -> Tensor:
+        """Step 6: the next action with noise, within ±max_action."""
         # Step 6: add clipped Gaussian noise, so that the target is smoothed over similar actions
         # and a narrow, erroneous peak of Q cannot be exploited; clamp to the action range.
         clip, limit = per_agent(settings.noise_clip, noise), self.actor.max_action

@@ -136,6 +136,20 @@ def test_initial_weights_are_orthogonal_and_depend_on_the_seed() -> None:
     assert torch.equal(wide[1], make([1], unit_weights=False).actor["block_1.wide.weight"][0])
 
 
+@pytest.mark.parametrize("target_actor", [True, False])
+def test_smoothing_noise_is_a_share_of_max_action(target_actor: bool) -> None:
+    agent = FlashTD3(
+        STATE,
+        ACTION,
+        3.0,
+        seed=0,
+        variant=FlashSettings("flash", **SMALL, target_actor=target_actor),
+    )
+    next_state, noise = torch.zeros(1, 1, STATE), torch.full((1, 1, ACTION), 0.5)
+    quiet, noisy = (agent.target_action(next_state, n, SETTINGS) for n in (0 * noise, noise))
+    torch.testing.assert_close(noisy, (quiet + 3.0 * 0.15 * 0.5).clamp(-3, 3))
+
+
 def test_images_are_refused() -> None:
     layout = {"image": [8, 8, 3]}
     with pytest.raises(UserError, match="no encoder for images"):

@@ -193,12 +193,8 @@ class FlashTD3(TD3):
 
     def target_action(self, next_state: Tensor, noise: Any, settings: UpdateSettings) -> Tensor:
         """Steps 5 and 6."""
-        if self.variant.target_actor:
-            return super().target_action(next_state, noise, settings)
-        clip = per_agent(settings.noise_clip, noise)
-        smoothing = (noise * per_agent(settings.policy_noise, noise)).clamp(-clip, clip)
-        limit = self.actor.max_action
-        return torch.clamp(self.actor(next_state) + smoothing, -limit, limit)
+        actor = self.actor_target if self.variant.target_actor else self.actor
+        return self.smooth_action(actor(next_state), noise, settings)
 
     def value(
         self,
