@@ -383,7 +383,7 @@ def test_plot_reports_skipped_folders_and_end_of_mean(run: Path, tmp_path: Path)
 
 def test_recipes_lists_shows_and_copies(tmp_path: Path) -> None:
     assert set(json.loads(td3("recipes", "--json").stdout)) == {
-        *("bullet", "course", "paper", "quick", "pixels", "pixels-quick")
+        *("bullet", "course", "flash", "lean", "paper", "quick", "pixels", "pixels-quick")
     }
     assert "hidden_sizes = [400, 300]" in td3("recipes", "show", "course").stdout
     td3("recipes", "copy", "paper", tmp_path / "mine.toml")

@@ -46,6 +46,7 @@ def parts(
         normalize_observations=settings.environment.normalize_observations,
         variant=settings.variant,
     )
+    agent.execution = "eager"  # as in a run: the learner executes its updates
     ring = ReplayBuffer(RING, seed=seeds, dtype=dtype)
     return agent, ring, Interval(len(seeds), CPU), population
 

@@ -16,10 +16,10 @@ from td3.environments.factories import (
 )
 from td3.errors import UserError
 from td3.files import CURVES
+from td3.launch.places import current_folder
 from td3.launch.progress import Display, best_steps
 from td3.launch.session import (
     OnTraining,
-    current_folder,
     open_training,
     run_loop,
     show_phase,

@@ -1,6 +1,5 @@
 """One session of a run, new or continued: open its folder, build its training, run the loop."""
 
-import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -36,20 +35,6 @@ from td3.training.stop_conditions import make_stop_conditions
 from td3.training.user_classes import describe_own_error
 
 OnTraining = Callable[[Training], None]
-
-
-@contextmanager
-def current_folder() -> Iterator[Path]:
-    """The current folder, which is the same again afterwards: an environment may change it."""
-    try:
-        here = Path.cwd()
-    except FileNotFoundError as error:
-        raise UserError("The current folder was deleted; change to another one.") from error
-    try:
-        yield here
-    finally:
-        with suppress(OSError):
-            os.chdir(here)
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from td3.environments.simulators import resolve_version
 from td3.errors import RunBusy, UserError
 from td3.files import remove
 from td3.launch.overview import DurationEstimate, describe_plan, suggest_recipe
+from td3.launch.places import current_folder, seen_from_here
 from td3.launch.progress import Display
 from td3.launch.session import (
     OnTraining,
-    current_folder,
     open_training,
     run_loop,
     show_phase,
@@ -76,7 +76,7 @@ def start_training(
             if setup.config.start_from:
                 show_phase(display, "loading the networks to start from")
                 start_from(training, folder)
-            show_plan(training, folder.relative_to(here) if folder.is_relative_to(here) else folder)
+            show_plan(training, seen_from_here(folder))
             on_training(training)
             return folder, run_loop(training, "start", display)
     except RunBusy:

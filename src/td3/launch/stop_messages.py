@@ -1,8 +1,10 @@
 """What the user reads when a training stops with an error."""
 
+from pathlib import Path
 from shlex import quote
 
 from td3.errors import Diverged, RunLost, cannot_write
+from td3.launch.places import seen_from_here
 from td3.training.loop import Training
 from td3.training.stop_conditions import STAYS_MET
 
@@ -17,7 +19,7 @@ def describe_stop(training: Training, error: Exception, own: str = "") -> str:
     saved = f"Saved up to step {training.saved_at:,}."
     if own:
         return (
-            f"{own}; events.jsonl in {training.recorder.run.folder} has the traceback. {saved} "
+            f"{own}; events.jsonl in {folder_of(training)} has the traceback. {saved} "
             f"When it is corrected, continue with: {resume_command(training)} --accept-changes"
         )
     what = cannot_write(error) if isinstance(error, OSError) else str(error)
@@ -36,7 +38,11 @@ def describe_early_stop(training: Training) -> str:
 
 
 def resume_command(training: Training) -> str:
-    return f"td3 resume {quote(str(training.recorder.run.folder))}"
+    return f"td3 resume {quote(str(folder_of(training)))}"
+
+
+def folder_of(training: Training) -> Path:
+    return seen_from_here(training.recorder.run.folder)
 
 
 def describe_full_gpu(training: Training) -> str:
