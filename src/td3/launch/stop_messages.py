@@ -36,7 +36,11 @@ def describe_early_stop(training: Training) -> str:
 
 
 def resume_command(training: Training) -> str:
-    return f"td3 resume {quote(str(training.recorder.run.folder))}"
+    folder = training.recorder.run.folder
+    search = folder.parent.parent  # of a population of td3 tune
+    if (search / "tune.toml").is_file():
+        return f"td3 tune --resume {quote(str(search))}"
+    return f"td3 resume {quote(str(folder))}"
 
 
 def describe_full_gpu(training: Training) -> str:
