@@ -93,7 +93,8 @@ ROWS = {
     21: Row("replay buffer larger than memory or disk", "tests/run/test_memory.py"),
     22: Row(
         "hostile files and links",
-        "tests/faults/test_hostile_files.py tests/faults/test_own_files.py",
+        "tests/faults/test_hostile_files.py tests/faults/test_own_files.py "
+        "tests/tuning/test_hostile_searches.py",
     ),
     23: Row("nothing runs what it reads", "tests/test_source.py"),
     24: Row("configurations", "tests/config tests/cli"),

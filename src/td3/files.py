@@ -218,10 +218,13 @@ def check_file(path: Path) -> None:
 
 
 def check_output(path: Path) -> None:
-    """Refuse links at and above a file inside a run folder; outside of one, links are allowed."""
+    """Refuse links at and above a file inside the folder of a run or a search.
+
+    Outside of one, links are allowed.
+    """
     parents = list(path.parents)[:3]
     for depth, parent in enumerate(parents):
-        if (parent / "config.toml").is_file():
+        if any((parent / name).is_file() for name in ("config.toml", "tune.toml")):
             for folder in reversed(parents[:depth]):
                 check_folder(folder)
             check_file(path)

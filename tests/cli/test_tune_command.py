@@ -56,7 +56,7 @@ def test_killed_and_interrupted_search_continues_to_results_of_uninterrupted(
         (["tune", "Missing-v0", "--trials", "2"], "Missing"),
         (["tune", "Pendulum-v1", "--search", "none.toml"], "Cannot read none.toml"),
         (["tune", "Pendulum-v1", "--search", "wrong.toml"], "agent.tua"),
-        (["tune", "Pendulum-v1", "--trials", "0"], "trials must be 1 or more"),
+        (["tune", "Pendulum-v1", "--trials", "0"], "trials must be a whole number from 1"),
         (["tune", "Pendulum-v1", "--storage", "mysql"], "Cannot open --storage mysql"),
         (["tune", "--resume", "none"], "none does not exist"),
         (["tune", "--resume", "."], "not the folder of a search"),

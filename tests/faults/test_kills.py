@@ -1,5 +1,6 @@
 """A run that is killed with SIGKILL at random moments, and resumed, has the same numbers."""
 
+import os
 import random
 import subprocess
 import sys
@@ -72,6 +73,8 @@ def test_run_after_random_kills_equals_run_in_one(
     variant = ["--variant", config.variant.name] if config.variant.name else []
     happened, process = 0, start(background, "train", *flags(config), *variant, "--run", killed)
     wait_for(killed / "checkpoints", process)
+    if process.poll() is not None:
+        pytest.fail(process.communicate()[1].decode())
     rng = random.Random(name)
     for _ in range(kills):
         time.sleep(rng.uniform(0.0, 0.4))
@@ -85,6 +88,7 @@ def test_run_after_random_kills_equals_run_in_one(
     assert process.returncode in (0, 2), problem.decode()
     if process.returncode == 2:  # the last kill came after the last step
         assert b"is finished" in problem
+    assert happened > kills / 2
     assert different(whole, killed) == []
     record_property("cases", happened)
 
@@ -93,6 +97,7 @@ def start(background: bool, *words: object) -> "subprocess.Popen[bytes]":
     begin = [sys.executable, "-c", ELSEWHERE] if background else command()
     return subprocess.Popen(
         [*begin, *map(str, words), "--quiet"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # finds the tests' own tasks
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )

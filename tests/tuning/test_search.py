@@ -159,7 +159,7 @@ def test_rungs_are_evaluations_after_the_random_steps() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"trials": 0}, "trials must be 1 or more"),
+        ({"trials": 0}, "trials must be a whole number from 1"),
         ({"rows": 1}, "at least the 2 seeds"),
         ({"confirm": 1}, "0 or 2 or more"),
         ({"config": settings(grid={"agent.tau": [0.1]})}, "has no grid"),

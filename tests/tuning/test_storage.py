@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
-import optuna
 import pytest
 from support.run_tools import StopAt, tiny
 
 from td3.signals import StopRequest
+from td3.tuning.journal import open_journal
 from td3.tuning.plan import Plan
 from td3.tuning.search import open_search
-from td3.tuning.trials import open_journal
 
 USER = "postgres"  # the server refuses to run as root
 PLAN = Plan(tiny(seeds=1, threads=1), trials=4, rows=2, evaluations=3, episodes=1, owner="me")
@@ -111,8 +110,7 @@ def test_postgres_study_is_shared_by_two_searches(postgres: str, tmp_path: Path)
 def test_study_opens_in_optuna_dashboard(tmp_path: Path) -> None:
     dashboard = pytest.importorskip("optuna_dashboard")
     search(replace(PLAN, trials=2), tmp_path / "search")
-    backend = open_journal(tmp_path / "search" / "study.journal")
-    app = dashboard.wsgi(optuna.storages.JournalStorage(backend))
+    app = dashboard.wsgi(open_journal(tmp_path / "search", trials=2))
     studies = get(app, "/api/studies")["study_summaries"]
     assert [study["study_name"] for study in studies] == ["td3"]
     trials = get(app, f"/api/studies/{studies[0]['study_id']}")["trials"]

@@ -5,11 +5,12 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.storages.journal import JournalFileBackend
 
 from td3.config import load_recipe
 from td3.errors import UserError
 from td3.tuning.space import make_space
-from td3.tuning.trials import End, Halving, Place, Trials, open_journal, open_storage, shown
+from td3.tuning.trials import End, Halving, Place, Trials, open_storage, shown
 
 CONFIG = load_recipe("quick")
 FIRST = Place(0, 0, 0)
@@ -146,7 +147,7 @@ def test_journal_of_killed_process_opens(tmp_path: Path) -> None:
 
 def test_journal_loads_with_optuna_alone(tmp_path: Path) -> None:
     run_trials(open_trials(tmp_path), 3)
-    backend = open_journal(tmp_path / "study.journal")
+    backend = JournalFileBackend(str(tmp_path / "study.journal"))
     study = optuna.load_study(study_name="study", storage=optuna.storages.JournalStorage(backend))
     assert len(study.trials) == 3
 

@@ -91,7 +91,7 @@ def test_search_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
     config = tiny(environment={"id": "Missing-v0"})
     plan, folder = create_search(Plan(config, trials=2, rows=2), tmp_path / "refused")
     with open_tune_display(plan, quiet=True) as display, pytest.raises(UserError):
-        tune(plan, folder, display)
+        tune(plan, folder, display, is_new=True)
     assert not folder.exists()
 
 

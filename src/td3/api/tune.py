@@ -78,7 +78,7 @@ def tune(
             raise UserError(f"plan has an unknown option: {error}.") from error
         own, folder = create_search(own, Path(run) if run else None)
     with open_tune_display(own, quiet) as display:
-        outcome = run_tuning(own, folder, display, pruner)
+        outcome = run_tuning(own, folder, display, pruner, is_new=resume is None)
     if outcome.exit_code:
         raise KeyboardInterrupt(f"Saved. Continue with: td3.tune(resume={str(folder)!r})")
     return outcome

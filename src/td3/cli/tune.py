@@ -127,7 +127,7 @@ def run(arguments: Arguments) -> int:
     else:
         plan, folder = create_search(make_plan(arguments), arguments.run)
     with open_tune_display(plan, quiet=arguments.quiet or arguments.json) as display:
-        outcome = tune(plan, folder, display)
+        outcome = tune(plan, folder, display, is_new=not arguments.resume)
     report(outcome, arguments)
     return outcome.exit_code
 

@@ -1,7 +1,7 @@
 """One session of a run, new or continued: open its folder, build its training, run the loop."""
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from td3.text import printable
 from td3.training.callbacks import Callback, Callbacks, check_callback, load_callback
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Sink
+from td3.training.population import Population
 from td3.training.stop_conditions import make_stop_conditions
 from td3.training.user_classes import describe_own_error
 
@@ -45,10 +46,14 @@ def open_training(
     replay_place: str = "",
     first: Environment | None = None,
     callbacks: Sequence[Callback] = (),
+    sinks: Iterable[Sink] = (),
+    kind: type[Training] = Training,
+    population_kind: type[Population] = Population,
 ) -> Iterator[Training]:
     """Lock a run folder and build its training, with trackers, display and callbacks.
 
     `first` is an environment of this configuration that was already made; training takes it over.
+    `sinks` get its records. `kind` and `population_kind`: subclasses to use.
     """
     with ExitStack() as stack:
         occupy_standard_streams()
@@ -58,7 +63,7 @@ def open_training(
         checkpoint.check_entries(folder)
         check_file(folder / IMAGES_FILE)
         all_callbacks = make_callbacks(config, callbacks)
-        sinks: list[Sink] = []
+        all_sinks = list(sinks)
         training: Training | None = None
 
         def report(problem: str) -> None:
@@ -72,17 +77,19 @@ def open_training(
             training.recorder.warn(training.step, message)
 
         for name in config.track:
-            sinks.append(Guarded(name, make_tracker(name, config, folder), warn))
-            stack.callback(sinks[-1].close)
+            all_sinks.append(Guarded(name, make_tracker(name, config, folder), warn))
+            stack.callback(all_sinks[-1].close)
         show_phase(display, "making networks, replay buffer and environments")
         with own_errors(config):
-            training = assemble(config, folder, sinks, replay_place, first)
+            training = assemble(
+                config, folder, all_sinks, replay_place, first, kind, population_kind
+            )
         training.check_lock = lock.check
         training.callbacks = all_callbacks
         stack.callback(training.close)
         if display:
             shown = Guarded("The display", display, warn)
-            sinks.append(shown)
+            all_sinks.append(shown)
             training.on_step = partial(shown.attempt, display.step)
         show_arrangement(training)
         yield training

@@ -38,6 +38,9 @@ def describe_early_stop(training: Training) -> str:
 
 
 def resume_command(training: Training) -> str:
+    search = training.recorder.run.folder.parent.parent  # of a population of td3 tune
+    if (search / "tune.toml").is_file():
+        return f"td3 tune --resume {quote(str(seen_from_here(search)))}"
     return f"td3 resume {quote(str(folder_of(training)))}"
 
 

@@ -4,6 +4,12 @@ import json
 import os
 from pathlib import Path
 
+from td3.files import read_regular, remove, write_durably
+from td3.untrusted import Malformed, integer, items, parse_json, table
+
+LONGEST = 2**16  # bytes
+CONTENT = table({"done": items(integer(1))})
+
 
 def data_folder() -> Path:
     """`TD3_HOME`, or td3's part of the user's data folder."""
@@ -20,10 +26,11 @@ def progress_file() -> Path:
 def done_lessons() -> set[int]:
     """The numbers of the lessons that are done; a file that cannot be read counts as empty."""
     try:
-        stored = json.loads(progress_file().read_text(encoding="utf-8"))
-        return {int(number) for number in stored["done"]}
-    except (OSError, ValueError, KeyError, TypeError):
+        stored = parse_json(read_regular(progress_file(), LONGEST))
+        CONTENT(stored, "progress")
+    except (OSError, Malformed):
         return set()
+    return set(stored["done"])
 
 
 def mark_done(number: int) -> None:
@@ -33,7 +40,10 @@ def mark_done(number: int) -> None:
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps({"done": sorted(done)}) + "\n", encoding="utf-8")
-        temporary.replace(file)
+        write_durably(temporary, [json.dumps({"done": sorted(done)}).encode() + b"\n"])
+        try:
+            temporary.replace(file)
+        finally:
+            remove(temporary)
     except OSError as error:
         print(f"(The progress could not be stored in {file}: {error.strerror}.)")

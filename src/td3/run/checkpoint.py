@@ -100,13 +100,13 @@ def save_checkpoint(
     return segments
 
 
-def prune(run: Path) -> None:
+def prune(run: Path, kept: int = KEPT) -> None:
     """Remove all but the newest checkpoints and the segments that they use."""
     folders = by_step(run)
-    for folder in folders[KEPT:]:
+    for folder in folders[kept:]:
         remove_folder(folder, FILES)
     used = set()
-    for folder in folders[:KEPT]:
+    for folder in folders[:kept]:
         try:
             used |= {segment["file"] for segment in read_manifest(folder)["segments"]}
         except Invalid as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from td3.config import Config, varied
-from td3.files import replace_file
+from td3.files import check_folder, read_regular, replace_file
 from td3.intervals import standard_errors
 from td3.launch.progress import open_display
 from td3.launch.resume import resume
@@ -16,10 +16,22 @@ from td3.launch.start import start
 from td3.run.folder import RunFolder
 from td3.tuning.plan import Plan
 from td3.tuning.results import TrialResult, best_config
+from td3.untrusted import LONGEST, Malformed, Schema, integer, items, number, parse_json, table
 
 FRESH = 1000  # added to the seed of the search
 EPISODES = 10
 FILE = "confirmation.json"
+
+
+FIELDS: dict[str, Schema] = {
+    "trial": integer(),
+    "best": items(number),
+    "default": items(number),
+    "difference": number,
+    "low": number,
+    "high": number,
+}
+CONTENT = table(FIELDS)
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,7 @@ def confirm(
     plan: Plan, best: TrialResult, folder: Path, hidden: bool
 ) -> tuple[Confirmation | None, int]:
     """Train both, or continue; returns the comparison, None if it was stopped, and an exit code."""
+    check_folder(folder / "confirm")
     configs = {"best": best_config(plan, best), "default": varied(plan.config, {"seeds": 1})}
     values = {}
     for name, config in configs.items():
@@ -70,6 +83,7 @@ def fresh(plan: Plan, config: Config) -> Config:
 
 def train(config: Config, folder: Path, hidden: bool) -> int:
     """Train a run, or continue it if it was stopped; returns an exit code."""
+    check_folder(folder)
     exists = (folder / "config.toml").exists()
     if exists:
         run = RunFolder(folder)
@@ -104,6 +118,10 @@ def compare(one: list[float], other: list[float]) -> tuple[float, float, float]:
 
 
 def read_confirmation(folder: Path) -> Confirmation | None:
-    """The confirmation of a search, if it has one."""
-    path = folder / FILE
-    return Confirmation(**json.loads(path.read_bytes())) if path.is_file() else None
+    """The confirmation of a search, if it has one that is complete."""
+    try:
+        found = parse_json(read_regular(folder / FILE, LONGEST))
+        CONTENT(found, FILE)
+    except (OSError, Malformed):
+        return None  # its runs are still there
+    return Confirmation(**{name: found[name] for name in FIELDS})

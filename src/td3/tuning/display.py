@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from td3.signals import STOPPING
-from td3.text import count, duration, number
+from td3.text import count, duration, number, printable
+from td3.training.metrics import Record
 from td3.tuning.plan import Plan
 from td3.tuning.results import TrialResult, describe, rank, read_results, short, tally
 from td3.tuning.rows import TrialTraining
@@ -45,6 +46,11 @@ class TuneDisplay:
             self.live.start()
         else:
             self.print(self.title)
+
+    def write(self, record: Record) -> None:
+        """Show warnings, also with --quiet: a result may not be exact."""
+        if record["kind"] == "remark":
+            self.console.print(printable(record["message"]), soft_wrap=True, markup=False)
 
     def print(self, line: str) -> None:
         if not self.quiet:

@@ -8,7 +8,7 @@ import numpy as np
 import optuna
 
 from td3.config import dotted, to_dict
-from td3.files import check_output
+from td3.files import replace_file
 from td3.report.document import fold, media, to_html
 from td3.report.plots import COLOURS, number_axes, save_figure, styled_figure
 from td3.text import count, escape, markdown_table, number
@@ -51,8 +51,7 @@ def write_page(
     markdown = "\n\n".join(parts) + "\n"
     pages = {"report.md": markdown, "report.html": to_html(title, markdown, folder)}
     for name, text in pages.items():
-        check_output(folder / name)
-        (folder / name).write_text(text, encoding="utf-8")
+        replace_file(folder / name, text.encode())
     return [folder / name for name in pages]
 
 

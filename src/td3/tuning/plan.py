@@ -6,19 +6,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from td3.config import Config, check, from_dict, read_toml, to_dict, to_toml, varied
+from td3.config.grid import MOST_AGENTS
 from td3.errors import UserError
 from td3.files import replace_file
 from td3.run.versions import describe_machine, versions
-from td3.text import count
+from td3.text import count, shown
 from td3.tuning.space import Space, make_space
 
 PLAN_FILE = "tune.toml"
 LAST = 3  # evaluations
 SHAPE_SHARE = 10  # with shapes to choose from, a population has a tenth of all trials, or more
 CHECKPOINTS = 2  # per trial
+MOST_TRIALS = MOST_EVALUATIONS = 100_000
+NUMBERS = {
+    "trials": (1, MOST_TRIALS),
+    "evaluations": (1, MOST_EVALUATIONS),
+    "episodes": (1, MOST_EVALUATIONS),
+    "rows": (0, MOST_AGENTS),
+    "confirm": (0, MOST_AGENTS),
+}
+"""The smallest and the largest value of each option."""
+Objective = Literal["last", "area"]
+Pruner = Literal["halving", "none"]
+OBJECTIVES, PRUNERS = get_args(Objective), get_args(Pruner)
 
 
 @dataclass(frozen=True)
@@ -34,8 +47,8 @@ class Plan:
     """Evaluations of each trial."""
     episodes: int = 3
     """Episodes of an evaluation."""
-    objective: Literal["last", "area"] = "last"
-    pruner: Literal["halving", "none"] = "halving"
+    objective: Objective = "last"
+    pruner: Pruner = "halving"
     search: Mapping[str, Any] = field(default_factory=dict)
     """The tables of the search file."""
     shapes: bool = False
@@ -90,12 +103,7 @@ class Plan:
 
     def checked(self) -> "Plan":
         """The plan itself. Raises UserError if a number is wrong."""
-        for name in ("trials", "evaluations", "episodes"):
-            if (value := getattr(self, name)) < 1:
-                raise UserError(f"{name} must be 1 or more, got {value}.")
-        for name in ("rows", "confirm"):
-            if (value := getattr(self, name)) < 0:
-                raise UserError(f"{name} must be 0 or more, got {value}.")
+        self.check_numbers()
         if self.confirm == 1:
             raise UserError("confirm must be 0 or 2 or more: one seed has no interval.")
         check(self.config)
@@ -110,6 +118,22 @@ class Plan:
             )
         self.space.distributions()
         return self
+
+    def check_numbers(self) -> None:
+        """Refuse options of a wrong kind or size."""
+        for name, (least, most) in NUMBERS.items():
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                bounds = f"a whole number from {least} to {most:,}"
+                raise UserError(f"{name} must be {bounds}, got {shown(value)}.")
+        for name, known in (("objective", OBJECTIVES), ("pruner", PRUNERS)):
+            if (value := getattr(self, name)) not in known:
+                raise UserError(f"{name} must be {' or '.join(known)}, got {shown(value)}.")
+        for name in ("storage", "study", "owner"):
+            if not isinstance(value := getattr(self, name), str):
+                raise UserError(f"{name} must be text, got {shown(value)}.")
+        if type(self.shapes) is not bool:
+            raise UserError(f"shapes must be true or false, got {shown(self.shapes)}.")
 
     def check_config(self) -> None:
         """Refuse settings of training that a search cannot have."""
@@ -173,12 +197,13 @@ def read_plan(folder: Path) -> Plan:
         what = "is not the folder of a search" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {what} (no {PLAN_FILE}).")
     tables = read_toml(path)
-    own, search = tables.get("tune", {}), tables.get("search", {})
-    config = from_dict(tables.get("settings", {}))
-    try:
-        return Plan(config=config, search=search, **own).checked()
-    except TypeError as error:
-        raise UserError(f"{path} is not valid: {error}.") from error
+    own, search, settings = (tables.get(name, {}) for name in ("tune", "search", "settings"))
+    for name, value in (("tune", own), ("search", search), ("settings", settings)):
+        if not isinstance(value, dict):
+            raise UserError(f"{path} is not valid: {name} must be a table, got {shown(value)}.")
+    if unknown := sorted(own.keys() - set(OWN)):
+        raise UserError(f"{path} is not valid: unknown option {shown(unknown[0])}.")
+    return Plan(config=from_dict(settings), search=search, **own).checked()
 
 
 def value_of(config: Config, key: str) -> Any:

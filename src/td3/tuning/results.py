@@ -50,7 +50,7 @@ def read_results(trials: Trials) -> list[TrialResult]:
                 state,
                 own.value if own.state == TrialState.COMPLETE else None,
                 end.get("age", own.last_step or 0),
-                trials.space.decode(own.params) if own.params else {},
+                trials.space.decode(own.params),
                 dict(sorted(own.intermediate_values.items())),
                 {int(age): list(by_seed.values()) for age, by_seed in returns.items()},
             )

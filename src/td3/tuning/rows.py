@@ -74,11 +74,20 @@ class TrialTraining(RefillTraining):
             began = int(self.starts[self.rows(slot)[0]])
             trial = self.trials.places.get(Place(self.number, slot, began))
             if trial is None:
+                lost = f"not exact: the study has no trial of slot {slot} from step {began:,}"
+                self.recorder.warn(self.step, lost)
                 continue
             end = self.trials.end(trial)
             waits = self.evaluations.step == self.step
             if end is None or end.age > self.age(slot) or (end.age == self.age(slot) and waits):
                 self.slots[slot] = trial
+                self.report_again(trial)
+
+    def report_again(self, trial: int) -> None:
+        """Report evaluations that the study has lost, for example with the end of its journal."""
+        for age, found in self.returns.get(trial, {}).items():
+            if len(found) == self.config.seeds:
+                self.trials.report(trial, int(age), float(np.mean(list(found.values()))))
 
     def keep(self, record: Mapping[str, Any]) -> None:
         ages = self.returns.setdefault(record["trial"], {})

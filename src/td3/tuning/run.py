@@ -1,7 +1,6 @@
 """`td3 tune` from the first trial to the report."""
 
 import dataclasses
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,15 @@ from typing import Any
 import torch
 
 from td3.errors import RunStopped, UserError
+from td3.files import remove_folder
 from td3.launch.setup import choose_device
 from td3.run.folder import folder_name, unused_path
+from td3.run.lock import LOCK_FILE
 from td3.signals import StopRequest
 from td3.text import count
 from td3.tuning.confirm import Confirmation, confirm, read_confirmation
 from td3.tuning.display import TuneDisplay
+from td3.tuning.journal import JOURNAL
 from td3.tuning.page import write_page
 from td3.tuning.plan import PLAN_FILE, Plan
 from td3.tuning.results import (
@@ -70,8 +72,13 @@ def create_search(plan: Plan, folder: Path | None) -> tuple[Plan, Path]:
     return plan, folder
 
 
-def tune(plan: Plan, folder: Path, display: TuneDisplay, pruner: Any = None) -> Outcome:
-    """Run a search, or continue it, until its report is written."""
+def tune(
+    plan: Plan, folder: Path, display: TuneDisplay, pruner: Any = None, is_new: bool = False
+) -> Outcome:
+    """Run a search, or continue it, until its report is written.
+
+    `is_new`: `create_search` has just made the folder; if the search is refused, it is removed.
+    """
     display.print(f"Folder: {folder}")
     try:
         with open_search(plan, folder, pruner) as search:
@@ -84,8 +91,8 @@ def tune(plan: Plan, folder: Path, display: TuneDisplay, pruner: Any = None) -> 
             f"The GPU's memory is full with {plan.rows} agents; start again with a smaller --rows."
         ) from error
     except UserError:
-        if not (folder / "populations").exists():
-            shutil.rmtree(folder, ignore_errors=True)  # refused before anything was trained
+        if is_new and not (folder / "populations").exists():  # nothing was trained
+            remove_folder(folder, (PLAN_FILE, LOCK_FILE, JOURNAL))
         raise
 
 
@@ -93,6 +100,7 @@ def run_search(search: Search, display: TuneDisplay) -> Outcome:
     """Train the trials, write the results, confirm the best one."""
     plan, folder = search.plan, search.folder
     display.know(search.trials)
+    search.sinks.append(display)
     with StopRequest(display.stopping) as stop:
         search.run(stop, display.watch)
     results = read_results(search.trials)

@@ -1,8 +1,7 @@
 """`td3 tune`: train the trials of a study, population after population."""
 
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,15 @@ import optuna
 from td3.config import varied
 from td3.environments.simulators import resolve_version
 from td3.errors import UserError, first_line
-from td3.files import make_folder
-from td3.launch.assembly import assemble
+from td3.files import check_folder, make_folder, remove_empty
+from td3.launch.session import open_training
 from td3.launch.setup import Setup, set_up
+from td3.run.checkpoint import prune
 from td3.run.folder import create, read_config
 from td3.run.lock import lock_run
+from td3.run.versions import differences
 from td3.signals import StopRequest
+from td3.training.metrics import Sink
 from td3.tuning.plan import Plan
 from td3.tuning.refill import ChangingPopulation
 from td3.tuning.rows import TrialTraining
@@ -35,6 +37,8 @@ class Search:
             pruner = Halving(plan.rungs) if plan.pruner == "halving" else optuna.pruners.NopPruner()
         shared = bool(plan.storage)
         self.check_lock = lambda: None
+        self.sinks: list[Sink] = []
+        """They get the records of the populations."""
         self.trials = Trials(study, self.space, plan.owner, plan.config.seed, pruner, shared)
 
     def run(self, stop: StopRequest, on_training: OnTraining = lambda training: None) -> bool:
@@ -72,22 +76,31 @@ class Search:
         setup = self.set_up(folder, shape, min(self.plan.slots, quota))
         with ExitStack() as stack:
             stack.enter_context(closing(setup.environment))
-            is_new = not (folder / "config.toml").exists()
-            if is_new:
-                create(setup.config, folder)
-            training = assemble(
-                setup.config,
-                folder,
-                replay_place=setup.replay_place,
-                first=setup.environment,
-                kind=TrialTraining,
-                population_kind=ChangingPopulation,
+            check_folder(folder.parent)
+            check_folder(folder)
+            origin: dict[str, str] = {}
+            if (folder / "config.toml").exists():
+                origin = read_config(folder)[1]
+            else:
+                create(setup.config, folder, more_versions=setup.more_versions)
+            training = stack.enter_context(
+                open_training(
+                    setup.config,
+                    folder,
+                    replay_place=setup.replay_place,
+                    first=setup.environment,
+                    sinks=self.sinks,
+                    kind=TrialTraining,
+                    population_kind=ChangingPopulation,
+                )
             )
             assert isinstance(training, TrialTraining)
-            stack.enter_context(closing(training))
             training.check_lock = self.check_lock
-            if not is_new:
-                training.restore()
+            if origin:
+                changed = differences(origin, setup.more_versions)
+                remarks = [f"not exact: {difference}" for difference in changed]
+                for remark in training.restore() + remarks:
+                    training.recorder.warn(training.step, remark)
             stored = {own.name: own.encode(shape[own.key]) for own in self.space.shapes}
             first, objective = self.space.encode(self.plan.config), self.plan.score
             training.join(
@@ -123,7 +136,7 @@ class Search:
 def open_study(plan: Plan, folder: Path) -> Iterator[optuna.Study]:
     """The study in its storage, new or existing."""
     name = plan.study or (folder.name if plan.storage else STUDY)
-    storage = open_storage(plan.storage, folder)
+    storage = open_storage(plan.storage, folder, plan.trials)
     try:
         try:
             study = optuna.create_study(
@@ -150,5 +163,7 @@ def open_search(plan: Plan, folder: Path, pruner: Any = None) -> Iterator[Search
 
 def remove_state(folder: Path) -> None:
     """Remove what only a population that trains needs; its metrics stay."""
-    for name in ("checkpoints", "replay", "policy"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    prune(folder, kept=0)
+    for name in ("checkpoints", "replay"):
+        with suppress(FileNotFoundError):
+            remove_empty(folder / name)  # unless it holds a file of the user

@@ -92,8 +92,10 @@ class Space:
         return {own.name: own.encode(values[own.key]) for own in self.parameters}
 
     def decode(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a trial by their dotted names."""
-        return {own.key: own.decode(stored[own.name]) for own in self.parameters}
+        """The settings of a trial by their dotted names; it may have been killed between two."""
+        return {
+            own.key: own.decode(stored[own.name]) for own in self.parameters if own.name in stored
+        }
 
 
 def default_space(config: Config, shapes: bool = False) -> dict[str, Parameter]:

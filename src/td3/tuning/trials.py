@@ -6,6 +6,7 @@ from the log. So it needs no other record.
 """
 
 import contextlib
+import reprlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,11 +16,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from td3.errors import UserError, first_line
+from td3.tuning.journal import OWN, open_journal
+from td3.tuning.plan import MOST_TRIALS
 from td3.tuning.space import Space
+from td3.untrusted import Malformed
 
 PLACE, END, RETURNS = "place", "end", "returns"
 """Names of the attributes of a trial."""
@@ -60,20 +63,29 @@ class Trials:
         self.places: dict[Place, int] = {}
         """Where each trial of this search trains."""
         for trial in study.get_trials(deepcopy=False):
-            self.check_space(trial)
+            self.check(trial)
             own = trial.user_attrs.get(PLACE)
             if own and own["owner"] == owner:
                 place = Place(own["population"], own["slot"], own["began"])
                 self.places[place] = trial.number
 
-    def check_space(self, trial: FrozenTrial) -> None:
-        """Refuse a study of another search space."""
-        known = self.space.distributions()
+    def check(self, trial: FrozenTrial) -> None:
+        """Refuse a study of another search space, and attributes that td3 did not write."""
+        study, known = self.study.study_name, self.space.distributions()
+        try:
+            OWN(trial.user_attrs, f"trial {trial.number}")
+        except Malformed as error:
+            raise UserError(f"The study {study} is damaged: {error}.") from error
         for name, own in trial.distributions.items():
             if known.get(name) != own:
                 raise UserError(
-                    f"The study {self.study.study_name} searches {name} over another range; use "
+                    f"The study {study} searches {name} over another range; use "
                     "the same search space, or another study."
+                )
+            if not is_in(trial.params[name], own):
+                value = reprlib.repr(trial.params[name])
+                raise UserError(
+                    f"The study {study} is damaged: trial {trial.number} has {name} = {value}."
                 )
 
     def ask(self, place: Place, shape: Mapping[str, Any], first: Mapping[str, Any] | None) -> int:
@@ -120,7 +132,7 @@ class Trials:
     def end(self, number: int) -> End | None:
         """How a trial ended; None if it is still to end."""
         found = self.read(number).user_attrs.get(END)
-        return End(**found) if found else None
+        return End(found["age"], found["reason"]) if found else None
 
     def decide(self, number: int, age: int, complete: bool, diverged: bool) -> End | None:
         """How a trial ends at this age, as in the log or newly decided; None if it continues."""
@@ -154,6 +166,13 @@ class Trials:
         if number not in self.open:
             self.open[number] = Trial(self.study, self.read(number)._trial_id)
         return self.open[number]
+
+
+def is_in(value: Any, range_: BaseDistribution) -> bool:
+    """Whether a study could have proposed this value."""
+    if isinstance(range_, FloatDistribution):
+        return bool(range_.low <= value <= range_.high)
+    return isinstance(range_, CategoricalDistribution) and value in range_.choices
 
 
 def complete(
@@ -212,10 +231,12 @@ class Halving(optuna.pruners.BasePruner):
         return trial.intermediate_values[age] < values[(len(values) - 1) // 2]
 
 
-def open_storage(storage: str, folder: Path) -> optuna.storages.BaseStorage:
+def open_storage(
+    storage: str, folder: Path, trials: int = MOST_TRIALS
+) -> optuna.storages.BaseStorage:
     """The storage of a study: the journal in its folder, or a database by its URL."""
     if not storage:
-        return optuna.storages.JournalStorage(open_journal(folder / "study.journal"))
+        return open_journal(folder, trials)
     url = storage
     if url.startswith("postgresql://"):  # the driver of td3[tune-postgres]
         url = url.replace("postgresql://", "postgresql+psycopg://", 1)
@@ -234,15 +255,3 @@ def shown(storage: str) -> str:
     """The address without user and password."""
     scheme, _, rest = storage.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
-
-
-def open_journal(path: Path) -> JournalFileBackend:
-    """The journal; removes what a killed process left: its lock and half a line."""
-    path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
-    if path.exists():
-        data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            with path.open("rb+") as file:
-                file.truncate(whole)
-    return JournalFileBackend(str(path))
