@@ -39,6 +39,10 @@ class Adam(torch.optim.Optimizer):
         state = {"step": count, "exp_avg": mean, "exp_avg_sq": square}
         self.state[self.param_groups[0]["params"][0]] = state
 
+    def __getstate__(self) -> dict[str, Any]:
+        own = {"count": self.count, "mean": self.mean, "square": self.square}
+        return super().__getstate__() | own
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Copy the state of another optimizer's `state_dict`."""
         count, mean, square = self.count, self.mean, self.square
