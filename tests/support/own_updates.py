@@ -319,6 +319,36 @@ class ChoosesByMask(Factor):
         return torch.stack(means)
 
 
+class SharedTensor(Factor):
+    """Tensors that belong to all agents: their first axis is not the agent."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.weights = torch.linspace(0.5, 1.5, 8, device=self.device)
+        self.total = torch.zeros((), device=self.device)
+
+    def factor(self, target_q: Tensor) -> Tensor:
+        self.total += 1
+        return (target_q.squeeze(-1).abs() * self.weights).mean(dim=1) / self.total
+
+
+class OwnOptimizer(Factor):
+    """A learned factor with an optimizer of PyTorch, which makes its state in its first step."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.logarithm = torch.zeros(self.agents, device=self.device, requires_grad=True)
+        self.optimizer = torch.optim.Adam([self.logarithm], lr=0.01)
+
+    def factor(self, target_q: Tensor) -> Tensor:
+        size = target_q.abs().mean(dim=(1, 2))
+        self.optimizer.zero_grad()
+        with torch.enable_grad():
+            (self.logarithm.exp() * (size - 1)).sum().backward()
+        self.optimizer.step()
+        return self.logarithm.detach().exp()
+
+
 class AssignsData(TD3):
     def move_target(self, network: Trained[Any], settings: UpdateSettings) -> None:
         target = network.target.flat
@@ -405,6 +435,7 @@ FAST: list[type[TD3]] = [
     OtherActor,
     TensorInSlots,
     RemembersInDeque,
+    SharedTensor,
 ]
 """Changes that fast modes execute."""
 SLOW: dict[type[TD3], str] = {
@@ -428,6 +459,7 @@ SLOW: dict[type[TD3], str] = {
     ChoosesByMask: "the shape of a result depends on numbers",
     AssignsData: "uses an assignment to data",
     Scheduled: "changes self.schedule",
+    OwnOptimizer: "adds the tensor self.optimizer.state.0.step",
 }
 """Changes for which fast modes step aside, and what they report."""
 NOT_STORED = {

@@ -191,6 +191,17 @@ def clone_tensors(value: T) -> T:
     return map_tensors(value, lambda path, tensor: like(tensor, tensor.detach().clone()))
 
 
+def has_agent_axis(tensor: Tensor, agents: int) -> bool:
+    """Whether a tensor has one row for each agent. All others belong to all agents."""
+    return tensor.shape[:1] == (agents,)
+
+
+def rows_of_agents(tensor: Tensor, agents: int) -> Tensor:
+    """A tensor as one row of numbers for each agent; what belongs to all agents is in each row."""
+    rows = agents if has_agent_axis(tensor, agents) else 1
+    return tensor.reshape(rows, -1).expand(agents, -1)
+
+
 def take_member(value: T, agents: int, agent: int) -> T:
     """One agent's part of an object, on the same memory.
 
@@ -200,7 +211,7 @@ def take_member(value: T, agents: int, agent: int) -> T:
     rows = slice(agent, agent + 1)
 
     def cut(path: str, tensor: Tensor) -> Tensor:
-        if tensor.shape[:1] != (agents,):
+        if not has_agent_axis(tensor, agents):
             return tensor
         return like(tensor, tensor.detach()[rows])
 
