@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.run_tools import StopAt
+from support.own_updates import OwnOptimizer
+from support.run_tools import StopAt, different
 
 import td3
 from td3.api.train import finish_run, read_settings
@@ -114,3 +115,12 @@ def test_train_leaves_no_process_and_no_lock(tmp_path: Path) -> None:
     assert [path for path in open_files if str(tmp_path) in path] == []
     records = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     assert records[-1]["event"] == "finish"
+
+
+def test_resume_of_a_variant_with_an_optimizer_of_pytorch_matches_one_run(tmp_path: Path) -> None:
+    settings = {**TINY, "variant": OwnOptimizer, "checkpoint": {"every": 20}, "seeds": 2}
+    settings["evaluation"] = {"episodes": 1, "every": 20}
+    whole = td3.train("Pendulum-v1", run=tmp_path / "whole", **settings)
+    pieces = td3.train("Pendulum-v1", run=tmp_path / "pieces", **settings | {"steps": 40})
+    td3.resume(pieces.folder, steps=60, variant=OwnOptimizer, quiet=True)
+    assert different(whole.folder, pieces.folder) == []

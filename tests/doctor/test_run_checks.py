@@ -1,13 +1,13 @@
 """`td3 doctor RUN`: every damage is found, and what is left can be repaired and resumed."""
 
 import json
-import random
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.damage import delete, flip, truncate
 from support.run_tools import different, tiny, train_in_pieces
 
 from td3.cli import main
@@ -47,20 +47,6 @@ def test_intact_run_has_no_findings_and_is_not_changed(
     assert "0 errors, 0 warnings." in printed
     assert "td3 resume continues at step 300; with --at also at 200" in printed
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
-
-
-def delete(path: Path) -> None:
-    path.unlink()
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def flip(path: Path) -> None:
-    data, rng = bytearray(path.read_bytes()), random.Random(path.name)
-    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    path.write_bytes(data)
 
 
 EXACT, LOSSY = "td3 resume continues at step {}", "not exact: transitions are lost"

@@ -1,6 +1,7 @@
 """What a user writes is what runs: every change of the algorithm, in every mode."""
 
 import dataclasses
+import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -8,11 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support import own_updates
 from support.learners import ACTION, RING, STATE, config
 from support.own_updates import (
     FAST,
+    NOT_STORED,
+    OUTSIDE,
     SLOW,
-    Counts,
+    CountsInClass,
+    CountsInTable,
     LayerNorm,
     OtherActor,
     OwnTensor,
@@ -68,6 +73,8 @@ def make(kind: type[TD3], agents: int, device: str, learner: Callable[..., Any])
 
 def learn(learner: Learner, updates: int = 12) -> None:
     torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
     for _ in range(updates // 3):
         learner.learn(1)
         learner.learn(2)
@@ -126,6 +133,39 @@ def test_own_update_that_no_trace_represents_runs_eagerly_and_is_reported_once(
     fast.close()
 
 
+@pytest.mark.parametrize("kind", OUTSIDE, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("mode", EVERY_MODE)
+def test_own_update_that_changes_a_class_or_module_runs_eagerly_from_the_same_value(
+    mode: str, kind: type[CountsInClass]
+) -> None:
+    device, learner, _ = MODES[mode]
+    reports: list[str] = []
+    options: dict[str, Any] = {"check": True, "report": reports.append}
+    both = []
+    for make_learner in (Learner, partial(learner, **options)):
+        kind.reset()
+        both.append(make(kind, 2, device, make_learner))
+        learn(both[-1])
+    assert len(reports) == 1
+    assert OUTSIDE[kind] in reports[0]
+    assert largest_difference(*both) == 0
+    both[1].close()
+
+
+def test_guard_notices_a_changed_class_attribute_and_module_constant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = CountsInTable(3, 2, hidden_sizes=(4, 4), seed=0)
+    guard = Guard(agent)
+    assert guard.holds()
+    monkeypatch.setattr(CountsInTable, "count", 5)
+    assert not guard.holds()
+    guard = Guard(agent)
+    assert guard.holds()
+    monkeypatch.setitem(own_updates.COUNTS, "module", 5)
+    assert not guard.holds()
+
+
 RESUMED = [("cpu plan", "cpu plan")]
 RESUMED_ON_GPU = [("fused", "fused"), ("cpu plan", "cuda graph"), ("compiled", "cpu plan")]
 
@@ -135,12 +175,12 @@ RESUMED_ON_GPU = [("fused", "fused"), ("cpu plan", "cuda graph"), ("compiled", "
     [*RESUMED, *(pytest.param(*pair, marks=[GPU, pytest.mark.gpu]) for pair in RESUMED_ON_GPU)],
 )
 @pytest.mark.parametrize(
-    "kind", [*FAST, *(kind for kind in SLOW if kind is not Counts)], ids=lambda kind: kind.__name__
+    "kind", [*FAST, *(kind for kind in SLOW if kind not in NOT_STORED)], ids=lambda k: k.__name__
 )
 def test_own_update_of_a_resumed_learner_gives_eager_numbers(
     kind: type[TD3], first: str, second: str
 ) -> None:
-    """Also on another device. A number of one's own that is no tensor is not stored (`Counts`)."""
+    """Also on another device."""
     if first != second and kind is RandomInside:
         pytest.skip("devices have different random numbers")
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.damage import delete, flip, truncate
 from support.long import LONG
 from support.run_tools import different, tiny, train_in_pieces
 
@@ -21,20 +21,6 @@ from td3.errors import UserError
 from td3.launch.resume import resume
 
 LATER = 450  # steps of the run that is resumed
-
-
-def delete(path: Path) -> None:
-    path.unlink()
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def flip(path: Path) -> None:
-    data, rng = bytearray(path.read_bytes()), random.Random(path.name)
-    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    path.write_bytes(data)
 
 
 @pytest.fixture(scope="module")

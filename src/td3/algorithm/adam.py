@@ -39,11 +39,9 @@ class Adam(torch.optim.Optimizer):
         state = {"step": count, "exp_avg": mean, "exp_avg_sq": square}
         self.state[self.param_groups[0]["params"][0]] = state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickled optimizer; PyTorch's own state leaves out attributes."""
-        super().__setstate__(state)
-        stored = self.state[self.param_groups[0]["params"][0]]
-        self.bind_state(stored["step"], stored["exp_avg"], stored["exp_avg_sq"])
+    def __getstate__(self) -> dict[str, Any]:
+        own = {"count": self.count, "mean": self.mean, "square": self.square}
+        return super().__getstate__() | own
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Copy the state of another optimizer's `state_dict`."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from td3.algorithm.adam import Adam
 from td3.algorithm.images.encoder import Encoder
+from td3.algorithm.lazy_state import make_lazy_state
 from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.normalizer import Normalizer
 from td3.algorithm.tensors import clone_tensors, named_tensors, take_member
@@ -112,6 +113,7 @@ class AgentState:
 
     def check_shapes(self, tensors: Mapping[str, Tensor]) -> None:
         """Raise ValueError unless an agent of the same shape returned these `tensors`."""
+        make_lazy_state(self, tensors)
         mine = self.tensors()
         for name in sorted(mine.keys() ^ tensors.keys()):
             where = "missing" if name in mine else "unknown"

@@ -17,6 +17,7 @@ from torch import Tensor
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.state import AgentState
+from td3.algorithm.tensors import rows_of_agents
 from td3.execution.guard import Guard, NotTraceable
 from td3.execution.trace import keep_random_state
 from td3.seeding import restore_stream, stream_state
@@ -148,8 +149,12 @@ class CheckedLearner(Learner):
         """The name of a tensor that the two paths changed differently; empty if there is none."""
         kind = "float64" if self.agent.dtype == torch.float64 else self.precision
         share, floor = TOLERANCE[kind]
-        mine, right = as_rows(self.agent.tensors()), as_rows(eager.tensors())
-        start, sound = as_rows(before), healthy_agents(right)
+        agents = self.agent.agents
+        mine, right, start = (
+            {name: rows_of_agents(tensor.double(), agents) for name, tensor in part.items()}
+            for part in (self.agent.tensors(), eager.tensors(), before)
+        )
+        sound = healthy_agents(right)
         for name in right:
             limit = share * (STRICTER if "_optimizer." in name else 1)
             rows = (part[name][sound.to(part[name].device)] for part in (mine, right, start))
@@ -234,11 +239,6 @@ class Snapshot:
         learner.replay.restore(self.replay)
         for stream, state in self.streams:
             restore_stream(stream, state)
-
-
-def as_rows(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors in double precision with one row for each agent."""
-    return {name: tensor.double().reshape(len(tensor), -1) for name, tensor in tensors.items()}
 
 
 def healthy_agents(tensors: Mapping[str, Tensor]) -> Tensor:

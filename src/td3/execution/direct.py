@@ -41,19 +41,9 @@ class GivenSettings:
 
 
 class DirectTraining:
-    """The fast path of one agent. Without `__dict__`, so that nothing looks for tensors in it."""
+    """The fast path of one agent."""
 
-    __slots__ = (
-        "active",
-        "agent",
-        "changes",
-        "done",
-        "given",
-        "learner",
-        "numbers",
-        "rows",
-        "threads",
-    )
+    is_part_of_agent = False
 
     def __init__(self, agent: TD3 | None = None) -> None:
         self.agent = agent

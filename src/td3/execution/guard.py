@@ -12,6 +12,7 @@ import numpy as np
 from td3.algorithm.agent import TD3
 from td3.algorithm.tensors import TensorMapper
 from td3.errors import UserError, first_line
+from td3.execution.outside import outside_containers
 
 
 class NotTraceable(Exception):
@@ -35,6 +36,7 @@ class Guard:
     def __init__(self, agent: TD3) -> None:
         mapper = TensorMapper(lambda path, tensor: tensor, share_arrays=True)
         mapper.copy(agent)
+        mapper.containers |= outside_containers(mapper)
         self.watched: list[tuple[str, Any, Any]] = [
             (path, container, container.copy())
             for path, container in mapper.containers.items()
@@ -101,21 +103,3 @@ def watch_count(agents: int, count: int) -> WatchedCount:
     """A number of updates for a copied agent."""
     kind = type("WatchedCount", (WatchedCount,), {"was_read": False})
     return cast(WatchedCount, np.full(agents, count, dtype=np.int64).view(kind))
-
-
-def changed_value(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """The path of a value that an update changed; empty if there is none."""
-    for path in before.keys() | after.keys():
-        if path == "updates":
-            continue
-        if path not in before or path not in after or not is_equal(before[path], after[path]):
-            return path
-    return ""
-
-
-def is_equal(one: Any, other: Any) -> bool:
-    if isinstance(one, np.random.Generator) and isinstance(other, np.random.Generator):
-        return bool(one.bit_generator.state == other.bit_generator.state)
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return type(one) is type(other) and np.array_equal(one, other)
-    return one is other or bool(one == other)

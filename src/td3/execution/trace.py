@@ -5,20 +5,31 @@ the algorithm. It runs the agent's own `update` once, on a copy whose tensors ar
 function, and records the operations. An update that such a graph cannot represent is refused.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+import random
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
 from td3.algorithm.settings import UpdateSettings
-from td3.algorithm.tensors import TensorMapper, map_tensors, named_tensors
-from td3.execution.guard import NotTraceable, changed_value, watch_count
+from td3.algorithm.tensors import map_tensors, named_tensors
+from td3.errors import first_line
+from td3.execution.guard import NotTraceable, watch_count
+from td3.execution.outside import Outside
+from td3.execution.values import (
+    array_generator,
+    changed_value,
+    contents,
+    global_random_state,
+)
 
 Settings = dict[str, float | Tensor]
 """`discount`, `tau`, `policy_noise`, `noise_clip`: numbers, or tensors with one per agent."""
@@ -114,24 +125,80 @@ def trace(
         prepare(copied)
         before = plain_values(copied)
         numbers = UpdateSettings(**{**settings, **tensors.settings}, policy_freq=2)
-        found = copied.update(tensors.batch, tensors.noise, numbers)
+        with Reads():
+            found = copied.update(tensors.batch, tensors.noise, numbers)
         refuse_changes(copied, before)
         write_back(copied, tensors.agent)
         losses = [number for number in found[:3] if number is not None]
         outputs[:] = [len(losses), found.priorities is not None]
         return losses if found.priorities is None else [*losses, found.priorities]
 
-    # Tracing runs the update, which changes its inputs; so it gets clones.
-    with keep_random_state(agent):
-        graph: fx.GraphModule = make_fx(update)([tensor.clone() for tensor in given.flat()])
-    refuse_operations(graph.graph)
+    graph = record(update, agent, given.flat())
     return TracedUpdate(graph, int(outputs[0]), bool(outputs[1]))
 
 
-def keep_random_state(agent: TD3) -> AbstractContextManager[None]:
-    """Let a trial not advance PyTorch's own random numbers."""
+def record(
+    function: Callable[[Sequence[Tensor]], list[Tensor]], agent: TD3, inputs: Sequence[Tensor]
+) -> fx.GraphModule:
+    """The operations of a function on these inputs; refuses what they do not represent.
+
+    This runs the function, which may change its inputs; so it gets clones. Plain PyTorch gives the
+    same warnings.
+    """
+    outside = Outside(agent)
+    with keep_random_state(agent), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        drawn = global_random_state()
+        try:
+            graph: fx.GraphModule = make_fx(function)([tensor.clone() for tensor in inputs])
+        finally:
+            changed = outside.restore()
+        if drawn != global_random_state():
+            raise NotTraceable("it draws random numbers outside PyTorch; draw them in draw_noise")
+    if changed:
+        raise NotTraceable(f"it changes {changed}, which is no tensor of the agent")
+    refuse_operations(graph.graph)
+    return graph
+
+
+class Reads(TorchFunctionMode):
+    """Refuses what a method does with tensors that no operation of a graph represents."""
+
+    NAMES: ClassVar = {
+        torch.Tensor.numpy: "numpy()",
+        torch.Tensor.__array__: "a NumPy array",
+        torch.Tensor.tolist: "tolist()",
+        torch.Tensor.data.__set__: "an assignment to data",  # type: ignore[attr-defined]
+    }
+    found = ""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in self.NAMES:
+            self.found = self.found or f"it uses {self.NAMES[func]} of a tensor"
+        try:
+            return func(*args, **(kwargs or {}))
+        except Exception as error:  # the method may catch it
+            self.found = self.found or f"it cannot be traced ({first_line(error)})"
+            raise
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        if self.found:
+            raise NotTraceable(self.found)
+
+
+@contextmanager
+def keep_random_state(agent: TD3) -> Iterator[None]:
+    """Let a trial not advance random numbers that are not the agent's."""
     devices = [agent.device] if agent.device.type == "cuda" else []
-    return torch.random.fork_rng(devices)
+    arrays = array_generator()
+    state, array_state = random.getstate(), arrays.state
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        random.setstate(state)
+        arrays.state = array_state
 
 
 def acting_inputs(agent: TD3, states: Tensor) -> list[Tensor]:
@@ -147,15 +214,12 @@ def trace_acting(agent: TD3, states: Tensor) -> fx.GraphModule:
         copied = bind_agent(agent, tree_unflatten(tensors, structure), {})
         copied.updates = watch_count(agent.agents, 0)
         before = plain_values(copied)
-        actions = copied.act(states)
+        with Reads():
+            actions = copied.act(states)
         refuse_changes(copied, before)
         return [actions]
 
-    graph: fx.GraphModule = make_fx(act)(
-        [tensor.clone() for tensor in acting_inputs(agent, states)]
-    )
-    refuse_operations(graph.graph)
-    return graph
+    return record(act, agent, acting_inputs(agent, states))
 
 
 def bind_agent(agent: TD3, tensors: Mapping[str, Tensor], rates: Mapping[str, Tensor]) -> TD3:
@@ -183,11 +247,13 @@ def bind_agent(agent: TD3, tensors: Mapping[str, Tensor], rates: Mapping[str, Te
 
 def plain_values(copied: TD3) -> dict[str, Any]:
     """Everything but tensors, by path; arrays and random generators as copies."""
-    mapper = TensorMapper(lambda path, tensor: tensor)
-    mapper.copy(copied)
+    _, found = contents(copied)
+    for path, value in found.items():
+        if hasattr(value, "__next__"):
+            raise NotTraceable(f"self.{path} is an iterator")
     return {
-        path: mapper.memo.get(id(value), value)
-        for path, value in mapper.values.items()
+        path: value
+        for path, value in found.items()
         if ".optimizer._" not in path and path != "updates"
     }
 
@@ -216,8 +282,22 @@ def write_back(copied: TD3, given: Mapping[str, Tensor]) -> None:
 def refuse_operations(graph: fx.Graph) -> None:
     """Refuse operations whose repetition would not repeat what the update does."""
     for node in graph.nodes:
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
-            name = str(node.target).removeprefix("aten.").partition(".")[0]
+        tags = getattr(node.target, "tags", ())
+        name = str(node.target).removeprefix("aten.").partition(".")[0]
+        if torch.Tag.nondeterministic_seeded in tags:
             raise NotTraceable(
                 f"it draws random numbers with PyTorch ({name}); draw them in draw_noise"
             )
+        if torch.Tag.dynamic_output_shape in tags and has_dynamic_shape(node):
+            raise NotTraceable(
+                f"the shape of a result depends on numbers ({name}); use torch.where or a mask"
+            )
+
+
+def has_dynamic_shape(node: fx.Node) -> bool:
+    """Whether such an operation chooses rows by a mask; integers as indices have a fixed number."""
+    if node.target is not torch.ops.aten.index.Tensor:
+        return True
+    indices: Any = node.args[1]
+    kinds = [index.meta["val"].dtype for index in indices if index is not None]
+    return torch.bool in kinds or torch.uint8 in kinds

@@ -11,7 +11,7 @@ from typing import Any
 
 import td3
 from td3.errors import UserError
-from td3.training.user_classes import NOT_OF_THE_USER
+from td3.training.user_classes import NOT_OF_THE_USER, functions_in, is_code, names_in
 
 PACKAGE = Path(td3.__file__).parent
 
@@ -53,14 +53,6 @@ def own_sources(kind: type) -> Iterator[str]:
                 yield f"{base.__qualname__}.{name} = {value!r}" if name[:2] != "__" else ""
 
 
-def functions_in(value: Any) -> list[Any]:
-    """The functions behind a method, property or class method."""
-    if isinstance(value, property):
-        return [part for part in (value.fget, value.fset) if part is not None]
-    value = inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else value
-    return [value] if isinstance(value, types.FunctionType) else []
-
-
 def is_td3_module(name: str) -> bool:
     return name == "td3" or name.startswith("td3.")
 
@@ -93,16 +85,6 @@ def source_of(function: types.FunctionType, seen: set[Any]) -> str:
         elif isinstance(other, int | float | str | tuple):
             texts.append(f"{name} = {other!r}")
     return "\n".join(texts)
-
-
-def names_in(code: types.CodeType) -> set[str]:
-    """Names that a function and the functions inside it look up."""
-    inner = [constant for constant in code.co_consts if is_code(constant)]
-    return set(code.co_names).union(*(names_in(own) for own in inner))
-
-
-def is_code(value: object) -> bool:
-    return isinstance(value, types.CodeType)
 
 
 def check_code(now: dict[str, str], before: dict[str, str], folder: Path) -> None:

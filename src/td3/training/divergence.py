@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from td3.algorithm.agent import TD3
+from td3.algorithm.tensors import has_agent_axis, rows_of_agents
 from td3.errors import Diverged
 from td3.training.metrics import Interval
 from td3.training.state import TrainingState
@@ -35,16 +36,18 @@ def freeze(state: TrainingState, agent: int, why: str) -> None:
 
 def freeze_diverged(state: TrainingState) -> None:
     """Freeze every agent with a number that is not finite."""
-    for agent, name in not_finite(state.agent.tensors() | state.interval.tensors()).items():
+    for agent, name in not_finite(
+        state.agent.tensors() | state.interval.tensors(), state.agent.agents
+    ).items():
         freeze(state, agent, f"{name} is no longer finite")
 
 
-def not_finite(tensors: Mapping[str, Tensor]) -> dict[int, str]:
-    """For each agent with a number that is not finite: the first of these (agents, …) tensors."""
+def not_finite(tensors: Mapping[str, Tensor], agents: int) -> dict[int, str]:
+    """For each agent with a number that is not finite: the first of these tensors."""
     found: dict[int, str] = {}
     for name, tensor in tensors.items():
         if tensor.is_floating_point():
-            finite = torch.isfinite(tensor).reshape(len(tensor), -1).all(dim=1)
+            finite = rows_of_agents(torch.isfinite(tensor), agents).all(dim=1)
             for agent in torch.nonzero(~finite).flatten().tolist():
                 found.setdefault(agent, name)
     return found
@@ -52,10 +55,11 @@ def not_finite(tensors: Mapping[str, Tensor]) -> dict[int, str]:
 
 @torch.no_grad()
 def erase_agent(agents: TD3, interval: Interval, agent: int) -> None:
-    """Set everything that an agent has learned to zero."""
-    member = agents.member(agent)
+    """Set everything that an agent has learned to zero, but not what all agents share."""
+    member, whole = agents.member(agent), agents.tensors()
     for name, tensor in member.tensors().items():
-        if name not in ("max_action", "updates"):
+        is_own = has_agent_axis(whole[name], agents.agents)
+        if is_own and name not in ("max_action", "updates"):
             tensor.zero_()
     if member.normalizer:
         member.normalizer.refresh()

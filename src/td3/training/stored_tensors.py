@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from td3.algorithm.lazy_state import make_lazy_state
 from td3.config.checks import EXACT
 from td3.environments.replayable import ReplayableEnvironment
 from td3.policy.from_agent import policy_tensors
@@ -45,6 +46,7 @@ def check_tensors(state: TrainingState, groups: Mapping[str, Group]) -> None:
 
     Those of the replay buffer are checked when it is filled.
     """
+    make_lazy_state(state.agent, groups["agent"])
     check_group("agent", groups["agent"], forms_of(state.agent.tensors()))
     sums = {name: f for name, f in forms_of(state.interval.tensors()).items() if "." not in name}
     reported = {n: Form((state.agent.agents, 2)) for n in groups["interval"] if "info." in n}

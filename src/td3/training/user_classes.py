@@ -2,7 +2,9 @@
 
 import functools
 import importlib
+import inspect
 import traceback
+import types
 from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
@@ -77,3 +79,21 @@ def describe_exception(where: str, error: BaseException, frame: FrameType, line:
     """One sentence without its final point: who raised what, and its place in the code."""
     place = f"{Path(frame.f_code.co_filename).name}, line {line}"
     return f"{where} raised {type(error).__name__}: {first_line(error)} ({place})"
+
+
+def functions_in(value: Any) -> list[Any]:
+    """The functions behind a method, property or class method."""
+    if isinstance(value, property):
+        return [part for part in (value.fget, value.fset) if part is not None]
+    value = inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else value
+    return [value] if isinstance(value, types.FunctionType) else []
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    """Names that a function and the functions inside it look up."""
+    inner = [constant for constant in code.co_consts if is_code(constant)]
+    return set(code.co_names).union(*(names_in(own) for own in inner))
+
+
+def is_code(value: object) -> bool:
+    return isinstance(value, types.CodeType)
