@@ -55,8 +55,9 @@ class PrioritizedReplay(ReplayBuffer):
         self.sums.scatter_(1, block, self.block_values(block).sum(dim=-1))
         torch.maximum(self.highest, priorities.amax(dim=1, keepdim=True), out=self.highest)
 
-    def note_new(self, places: Tensor) -> None:
-        agent, place = places // self.capacity, places % self.capacity
+    def note_new(self, places: int | Tensor) -> None:
+        flat = torch.as_tensor(places, device=self.device).view(-1)
+        agent, place = flat // self.capacity, flat % self.capacity
         self.values.flatten(1)[agent, place] = self.highest[agent, 0]
         block = place // BLOCK
         self.sums[agent, block] = self.values[agent, block].sum(dim=-1)

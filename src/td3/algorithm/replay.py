@@ -84,10 +84,21 @@ class ReplayBuffer(Replay):
 
     def store(self, transitions: Transitions, state_dim: int, action_dim: int) -> None:
         self.prepare(part_sizes(state_dim, action_dim))
-        self.write(transitions.owners, transitions.rows)
+        if len(transitions.owners) == 1:  # less overhead
+            self.append(int(transitions.owners[0]), transitions.rows[0])
+        else:
+            self.write(transitions.owners, transitions.rows)
+
+    def append(self, agent: int, row: NDArray[np.floating]) -> None:
+        """Write one row; in a full ring, over the oldest."""
+        assert self.rows is not None
+        place = int(self.added[agent]) % self.capacity
+        self.rows[agent, place] = torch.from_numpy(row)
+        self.added[agent] += 1
+        self.note_new(agent * self.capacity + place)
 
     def write(self, owners: NDArray[np.int64], rows: NDArray[np.floating]) -> None:
-        """Write one row for each owner, in ascending order; in a full ring, over the oldest."""
+        """Write one row for each owner, in ascending order, in one copy."""
         assert self.rows is not None
         earlier = np.arange(len(owners)) - np.searchsorted(owners, owners)
         """How many rows of the same owner come before."""
@@ -97,11 +108,7 @@ class ReplayBuffer(Replay):
         self.added += np.bincount(owners, minlength=self.agents)
         self.note_new(places)
 
-    def append(self, agent: int, row: NDArray[np.floating]) -> None:
-        """Write one row of one agent."""
-        self.write(np.array([agent]), row[None])
-
-    def note_new(self, places: Tensor) -> None:
+    def note_new(self, places: int | Tensor) -> None:
         """Called after rows were written; `places` count through the rows of all agents."""
 
     def prepare(self, sizes: tuple[int, ...]) -> None:
