@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All published GPU measurements and trainings:
 #   benchmarks/gpu.sh FOLDER [tests] [update] [throughput] [environments] [scaling] [images] [pixels] [paper]
-#     [campaign] [course] [peers]
+#     [campaign] [course] [peers] [population]
 # Variables: TD3_MINUTES (time limit of trainings), TD3_TASKS (some of the paper's tasks), TD3_AT_ONCE (tasks
 # trained at the same time), TD3_EVERY (steps between evaluations), TD3_RECIPES (some of the course's recipes),
 # TD3_SEEDS (seeds of the course's tasks), TD3_PLAN and TD3_PARTS (plan of campaign, some of its parts), TD3_SOURCE (clone of
@@ -26,7 +26,7 @@ tests() { # parity of all execution paths, exact resume, fused kernels
 }
 
 update() {
-  for agents in 1 10 64 128 256; do
+  for agents in 1 10 32 64 128 256; do
     "${lab[@]}" update --agents $agents --rounds 5 --seconds 0.5 --out "$folder/update-$name-$agents.json"
   done
   "${lab[@]}" update --agents 10 --precision float32 --rounds 5 --seconds 0.5 \
@@ -34,8 +34,34 @@ update() {
 }
 
 throughput() {
-  "${td3[@]}" bench throughput --rounds 5 --seconds 2 --out "$folder/throughput-$name-1.json"
-  "${td3[@]}" bench throughput --agents 10 --rounds 5 --seconds 2 --out "$folder/throughput-$name-10.json"
+  for agents in 1 10 32 64 128 256; do
+    "${td3[@]}" bench throughput --agents $agents --rounds 5 --seconds 2 \
+      --out "$folder/throughput-$name-$agents.json"
+  done
+}
+
+host() { # the host's work of a step, without networks
+  for agents in 1 10 64 128; do
+    "${td3[@]}" bench throughput --agents $agents --host-only --rounds 5 --seconds 2 \
+      --out "$folder/host-$name-$agents.json"
+  done
+}
+
+workers() { # which number of worker processes is best for many agents
+  mkdir -p "$folder/workers"
+  for agents in 64 128; do
+    for workers in 4 6 8 10 12 14; do
+      "${td3[@]}" bench throughput --agents $agents --workers $workers --rounds 3 --seconds 1 \
+        --out "$folder/workers/throughput-$name-$agents-$workers.json"
+    done
+  done
+}
+
+population() { # everything that the tables of docs/performance.md say about many agents: ten minutes
+  update
+  throughput
+  host
+  workers
 }
 
 environments() {

@@ -12,6 +12,7 @@ from benchmarks.td3_bench.markdown import (
     format_threads,
     update_page,
 )
+from benchmarks.td3_bench.population_table import population_section
 from td3.config.toml import read_toml
 from td3.errors import UserError
 from td3.text import number
@@ -60,6 +61,7 @@ def performance_content(reports: Reports, published: dict[str, Any]) -> str:
     sections: dict[str, Callable[[Reports], str]] = {
         "peers": peers_section,
         "throughput": throughput_section,
+        "host": host_section,
         "update": update_section,
         "images": lambda found: images_section(found, published),
         "scaling": scaling_section,
@@ -71,6 +73,8 @@ def performance_content(reports: Reports, published: dict[str, Any]) -> str:
         for kind in kinds
         if (found := of_kind(reports, kind))
     ]
+    if populations := population_section(reports):
+        parts.append(populations)
     return "\n\n".join([*parts, published_section(published), circumstances_section(reports)])
 
 
@@ -98,16 +102,45 @@ def peers_section(reports: Reports) -> str:
 
 
 def throughput_section(reports: Reports) -> str:
-    shares = ("acting", "simulator", "replay_add", "update", "other")
+    shown = ("acting", "simulator", "replay_add", "update")
     rows = []
     for name, report in reports.items():
         figures = report["figures"]
         speeds = [figures[key] for key in ("steps_per_second", "agent_steps_per_second")]
-        parts = [f"{figures[f'{part}_share']['median']:.1f} %" for part in shares]
-        rows.append([*first_columns(name, report), *map(format_spread, speeds), *parts])
+        shares = {
+            key.removesuffix("_share"): figure["median"]
+            for key, figure in figures.items()
+            if key.endswith("_share")
+        }
+        parts = [shares.pop(part) for part in shown]
+        parts.append(sum(shares.values()))  # files differ in how finely they divide the rest
+        cells = [f"{part:.1f} %" for part in parts]
+        rows.append([*first_columns(name, report), *map(format_spread, speeds), *cells])
     header = ["", "machine", "sizes", "steps/s", "agent-steps/s", "acting", "simulator"]
     table = format_table([*header, "replay buffer", "update", "other"], rows)
     return "## Training: speed and time shares\n\n" + table
+
+
+def host_section(reports: Reports) -> str:
+    """Processor time of the host's work, without networks and simulators."""
+    parts = ("exploration", "transfer", "replay_add", "statistics", "other")
+    rows = []
+    for name, report in reports.items():
+        figures = report["figures"]
+        whole = [figures[f"{part}_cpu_microseconds"] for part in ("host", "drawing")]
+        cells = [number(figures[f"{part}_microseconds"]["median"]) for part in parts]
+        workers = str(report["settings"]["workers"])
+        rows.append([*first_columns(name, report), workers, *map(format_spread, whole), *cells])
+    header = ["", "machine", "sizes", "workers", "learner, µs", "random numbers, µs"]
+    table = format_table([*header, *(part.replace("_", " ") for part in parts)], rows)
+    return "\n\n".join(
+        [
+            "## The host's work of a step",
+            "`td3 bench throughput --host-only`: processor time of one step of all environments "
+            "without networks and simulators. Threads draw the random numbers at the same time.",
+            table,
+        ]
+    )
 
 
 def update_section(reports: Reports) -> str:

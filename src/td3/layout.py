@@ -43,8 +43,11 @@ def flatten(layout: Layout, observation: Any) -> Observation:
     match layout:
         case {"box": shape}:
             # A copy: some environments reuse the array in their next reset.
-            with np.errstate(over="ignore"):  # too large becomes inf, which is refused later
-                array = np.array(observation, dtype=np.float32)
+            if getattr(observation, "dtype", None) == np.float32:
+                array = np.array(observation)
+            else:
+                with np.errstate(over="ignore"):  # too large becomes inf, which is refused later
+                    array = np.array(observation, dtype=np.float32)
             return require_shape(array, shape).reshape(-1)
         case {"image": shape}:
             return scale_to_bytes(layout, require_shape(np.asarray(observation), shape)).reshape(-1)

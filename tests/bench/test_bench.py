@@ -1,6 +1,7 @@
 """td3 bench: what it reports and how it fails, not how fast anything is."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ from gymnasium import spaces
 from td3.bench import throughput
 from td3.bench.measure import Figure, Rounds, measure_in_turn
 from td3.cli import main
+from td3.execution.gpu.random_upload import AHEAD
+from td3.launch.assembly import make_agent
+from td3.seeding import Streams
+from td3.training.loop import Training
 
 TINY = ["--rounds", "2", "--seconds", "0.02", "--device", "cpu"]
 FIGURE = {"median", "lower_quartile", "upper_quartile", "unit", "values"}
@@ -78,9 +83,39 @@ def test_throughput_shares_of_a_step_sum_to_100(
         2 * value for value in figures["steps_per_second"]["values"]
     ]
     shares = [figure["values"] for name, figure in figures.items() if name.endswith("_share")]
-    assert len(shares) == 5
+    assert len(shares) == 8
     assert np.sum(shares, axis=0) == pytest.approx([100, 100])
     assert np.min(shares) > 0
+
+
+def test_throughput_prints_the_time_of_every_part(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["throughput", "Pendulum-v1", "--recipe", "quick", "--agents", "3", "--workers", "1"]
+    assert main(["bench", *words, *TINY]) == 0
+    text = capsys.readouterr().out
+    assert "workers 1" in text
+    _, breakdown = text.split("Time of one step of all environments")
+    for part in ("acting", "simulator", "transfer", "replay add", "statistics", "update", "other"):
+        assert re.search(rf"  {part} +[\d.,]+ µs +[\d.e-]+ %", breakdown)
+
+
+def test_host_only_learns_nothing_and_draws_every_number(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[Training] = []
+    close = Training.close
+    monkeypatch.setattr(Training, "close", lambda own: (trained.append(own), close(own)))
+    words = ["Pendulum-v1", "--recipe", "quick", "--agents", "2", "--host-only"]
+    report = bench(capsys, "throughput", *words)
+    assert report["benchmark"] == "host"
+    assert report["figures"]["host_cpu_microseconds"]["median"] > 0
+    agent, replay = trained[0].agent, trained[0].replay
+    fresh = make_agent(trained[0].config, trained[0].population, trained[0].environments.task)
+    assert torch.equal(agent.actor.flat, fresh.actor.flat)
+    assert replay.added.tolist() == [trained[0].step - 1] * 2
+    blocks = -(-int(agent.updates[0]) // AHEAD) + 1  # one is drawn ahead
+    stream = Streams.from_seed(trained[0].config.agent_seeds[1]).replay
+    stream.random(blocks * AHEAD * trained[0].config.agent.batch_size)
+    assert replay.streams[1].bit_generator.state == stream.bit_generator.state
 
 
 def test_throughput_with_updates_after_episodes_times_them(

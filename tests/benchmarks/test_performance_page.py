@@ -15,6 +15,7 @@ from benchmarks.td3_bench.performance_page import (
     read_reports,
     write_performance,
 )
+from benchmarks.td3_bench.population_table import population_section
 from td3.config import read_toml
 from td3.errors import UserError
 
@@ -119,6 +120,36 @@ def test_performance_page_shows_every_kind_of_result(results: Path, tmp_path: Pa
     assert ours.startswith("| `images-gpu` | a GPU, bf16 | 3 stacked")
     assert theirs.startswith("| DrQ-v2, published by its authors")
     assert text.count("\n| `") == 3 + 7
+
+
+def training(kind: str, agents: int, figure_name: str, median: float, **settings: Any) -> Any:
+    own = {"agents": agents, "precision": "tf32", **settings}
+    figures = {figure_name: figure(median)}
+    return json.loads(stored(kind, settings=own, figures=figures))
+
+
+def test_populations_stand_beside_their_updates_and_tell_what_is_missing() -> None:
+    whole, alone = "agent_steps_per_second", "agent_updates_per_second"
+    reports = {
+        "throughput-64": training("throughput", 64, whole, 30_000),
+        "update-64": training("update", 64, alone, 120_000),
+        "update-128": training("update", 128, alone, 125_000),
+        "update-64-float32": training("update", 64, alone, 1, precision="float32"),
+        "update-64-wide": training("update", 64, alone, 2, hidden_sizes=[512]),
+        "throughput-cpu": training("throughput", 1, whole, 3, device="cpu"),
+    }
+    text = population_section(reports)
+    assert "a GPU; 8, batch 4:" in text
+    assert "| 64 | 30,000 | 120,000 | 25 % | `throughput-64`, `update-64` |" in text
+    assert "| 128 | not measured | 125,000 |  | `update-128` |" in text
+    assert "Not complete for 1, 10, 32, 128, 256 agents; `benchmarks/gpu.sh FOLDER" in text
+    assert "benchmarks/gpu.sh" not in population_section(
+        {
+            f"{kind}-{agents}": training(kind, agents, name, 5)
+            for kind, name in (("throughput", whole), ("update", alone))
+            for agents in (1, 10, 32, 64, 128, 256)
+        }
+    )
 
 
 def test_update_keeps_the_text_outside_the_marks(results: Path, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """A fused kernel replaces built-in code only; a subclass keeps its own."""
 
+import dataclasses
+
 import torch
 from support.learners import act_and_learn, assert_same, config, parts
 from torch import Tensor
@@ -69,13 +71,20 @@ def test_fuse_adam_with_a_subclass_keeps_its_step() -> None:
 
 
 def test_cpu_plan_of_stock_agent_takes_fused_adam_steps() -> None:
-    learner = CpuLearner(*parts(config(2)))
+    assert count_fused_steps(CpuLearner(*parts(config(2)))) == 2  # one for each network
+
+
+def test_cpu_plan_with_rates_of_their_own_takes_a_fused_step_for_each_agent() -> None:
+    grid = dataclasses.replace(config(1), grid={"agent.critic_learning_rate": [1e-3, 1e-4]})
+    assert count_fused_steps(CpuLearner(*parts(grid))) == 3  # actors together, two critics
+
+
+def count_fused_steps(learner: CpuLearner) -> int:
     learner.replay.allocate(learner.agent.state_dim, learner.agent.action_dim)
     learner.replay.added[:] = 1
     learner.learn(1)
     traced = learner.updates[None].traced[True].graph
-    steps = [node for node in traced.graph.nodes if "_fused_adam_" in str(node.target)]
-    assert len(steps) == 4  # of two networks with two agents
+    return sum("_fused_adam_" in str(node.target) for node in traced.graph.nodes)
 
 
 def test_cpu_learner_with_subclasses_matches_eager_learner() -> None:

@@ -80,13 +80,14 @@ class ReplayBuffer(Replay):
         """
         parts = [np.asarray(part, dtype=np.float64).reshape(self.agents, -1) for part in transition]
         self.prepare(tuple([part.shape[1] for part in parts]))
-        for agent, row in enumerate(np.concatenate(parts, axis=1)):
-            self.append(agent, row)
+        self.write(np.arange(self.agents), np.concatenate(parts, axis=1))
 
     def store(self, transitions: Transitions, state_dim: int, action_dim: int) -> None:
         self.prepare(part_sizes(state_dim, action_dim))
-        for agent, row in zip(transitions.owners.tolist(), transitions.rows, strict=True):
-            self.append(agent, row)
+        if len(transitions.owners) == 1:  # less overhead
+            self.append(int(transitions.owners[0]), transitions.rows[0])
+        else:
+            self.write(transitions.owners, transitions.rows)
 
     def append(self, agent: int, row: NDArray[np.floating]) -> None:
         """Write one row; in a full ring, over the oldest."""
@@ -95,6 +96,17 @@ class ReplayBuffer(Replay):
         self.rows[agent, place] = torch.from_numpy(row)
         self.added[agent] += 1
         self.note_new(agent * self.capacity + place)
+
+    def write(self, owners: NDArray[np.int64], rows: NDArray[np.floating]) -> None:
+        """Write one row for each owner, in ascending order, in one copy."""
+        assert self.rows is not None
+        earlier = np.arange(len(owners)) - np.searchsorted(owners, owners)
+        """How many rows of the same owner come before."""
+        numbers = (self.added[owners] + earlier) % self.capacity + owners * self.capacity
+        places = torch.from_numpy(numbers).to(self.device)
+        self.rows.flatten(0, 1).index_copy_(0, places, torch.from_numpy(rows).to(self.rows))
+        self.added += np.bincount(owners, minlength=self.agents)
+        self.note_new(places)
 
     def note_new(self, places: int | Tensor) -> None:
         """Called after rows were written; `places` count through the rows of all agents."""

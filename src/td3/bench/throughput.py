@@ -3,8 +3,7 @@
 import dataclasses
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,12 @@ from typing import Any
 import torch
 
 from td3.bench import measure
+from td3.bench.host import HostLearner
 from td3.bench.measure import Benchmark, Figure, Rounds
+from td3.bench.parts import time_parts
 from td3.config import Config
 from td3.config.checks import check
+from td3.environments.workers.pool import WorkerPool
 from td3.errors import UserError
 from td3.launch.assembly import assemble
 from td3.launch.setup import read_task
@@ -22,50 +24,90 @@ from td3.training.loop import Training
 
 RANDOM_STEPS = 100  # enough for a first batch
 WARM_UP_STEPS = 10_000
-PARTS = ("acting", "simulator", "replay_add", "update")
 
 
-def bench_throughput(config: Config, rounds: Rounds) -> Benchmark:
-    """Measure training, and the share of each part of a step.
+def bench_throughput(config: Config, rounds: Rounds, host_only: bool = False) -> Benchmark:
+    """Measure training, and the time of each part of a step.
 
-    Each round trains twice: undisturbed for the speed, then with timers for the shares. On a GPU a
+    Each round trains twice: undisturbed for the speed, then with timers for the parts. On a GPU a
     timer has to wait for the device, which slows training down.
+
+    Args:
+        config: What to train.
+        rounds: How long to measure.
+        host_only: Leave out the networks, so that only the host's work remains (`host.py`).
     """
     loop = dataclasses.replace(config.loop, random_steps=min(RANDOM_STEPS, config.loop.steps - 1))
-    config = check(dataclasses.replace(config, loop=loop))
+    device_name = "cpu" if host_only else config.device
+    config = check(dataclasses.replace(config, loop=loop, device=device_name))
     circumstances = measure.describe_circumstances()
     device = measure.prepare_device(config)
     read_task(config)
-    speeds: list[float] = []
-    shares: dict[str, list[float]] = {part: [] for part in (*PARTS, "other")}
+    figures: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="td3-bench-") as folder:
         training = assemble(dataclasses.replace(config, device=str(device)), Path(folder))
         try:
+            if host_only:
+                training.learner.close()
+                training.learner = HostLearner(training)
             warm_up(training)
             for _ in range(rounds.count):
-                steps, seconds = train_for(training, rounds.seconds, device)
-                speeds.append(steps / seconds)
-                with time_parts(training, device) as parts:
-                    _, seconds = train_for(training, rounds.seconds, device)
-                parts["other"] = seconds - sum(parts.values())
-                for part, taken in parts.items():
-                    shares[part].append(100 * taken / seconds)
+                found = measure_round(training, rounds.seconds, device, host_only)
+                for name, value in found.items():
+                    figures[name].append(value)
         finally:
             training.close()
-    settings = measure.describe_settings(config, device, rounds) | {
+    settings = describe_training(training, rounds, device)
+    units = {name: unit_of(name) for name in figures}
+    return Benchmark(
+        "host" if host_only else "throughput",
+        settings,
+        {name: Figure(units[name], values) for name, values in figures.items()},
+        circumstances,
+    )
+
+
+def measure_round(
+    training: Training, seconds: float, device: torch.device, host_only: bool
+) -> dict[str, float]:
+    """Train for this long, then again with timers."""
+    steps, taken = train_for(training, seconds, device)
+    figures = {
+        "steps_per_second": steps / taken,
+        "agent_steps_per_second": training.agent.agents * steps / taken,
+        "milliseconds_per_step": 1e3 * taken / steps,
+    }
+    with time_parts(training, device) as parts:
+        process, thread = time.process_time(), time.thread_time()
+        steps, taken = train_for(training, seconds, device)
+        process, thread = time.process_time() - process, time.thread_time() - thread
+    # Without networks the simulators would take nearly all the time, so processor time counts.
+    own, whole = (parts.cpu, thread) if host_only else (parts.wall, taken)
+    own = own | {"other": whole - sum(own.values())}
+    figures |= {f"{part}_share": 100 * value / whole for part, value in own.items()}
+    figures |= {f"{part}_microseconds": 1e6 * value / steps for part, value in own.items()}
+    if host_only:
+        cpu = {"host": thread - parts.cpu["simulator"], "drawing": process - thread}
+        figures |= {f"{part}_cpu_microseconds": 1e6 * value / steps for part, value in cpu.items()}
+    return figures
+
+
+def unit_of(figure: str) -> str:
+    ends = {"_share": "%", "_microseconds": "µs", "_per_second": "1/s", "_per_step": "ms"}
+    return next(unit for end, unit in ends.items() if figure.endswith(end))
+
+
+def describe_training(training: Training, rounds: Rounds, device: torch.device) -> dict[str, Any]:
+    config, environments = training.config, training.environments
+    workers = len(environments.links) if isinstance(environments, WorkerPool) else 0
+    return measure.describe_settings(config, device, rounds) | {
         "environment": config.environment.id,
         "state_dim": training.agent.state_dim,
         "action_dim": training.agent.action_dim,
         "updates_per_step": config.loop.updates_per_step,
         "update": config.loop.update,
+        "workers": workers,
     }
-    figures = {
-        "steps_per_second": Figure("1/s", speeds),
-        "agent_steps_per_second": Figure("1/s", [config.agents * speed for speed in speeds]),
-        "milliseconds_per_step": Figure("ms", [1e3 / speed for speed in speeds]),
-        **{f"{part}_share": Figure("%", taken) for part, taken in shares.items()},
-    }
-    return Benchmark("throughput", settings, figures, circumstances)
 
 
 def warm_up(training: Training) -> None:
@@ -96,40 +138,6 @@ def train_for(training: Training, seconds: float, device: torch.device) -> tuple
             break
     measure.synchronize(device)
     return training.step - first, time.perf_counter() - start
-
-
-@contextmanager
-def time_parts(training: Training, device: torch.device) -> Iterator[dict[str, float]]:
-    """Time the parts of the loop; yield the seconds of each, which grow while training runs."""
-    seconds = dict.fromkeys(PARTS, 0.0)
-    learn = "learn" if training.config.loop.update == "step" else "learn_member"
-    timed = [
-        ("acting", training.learner, "prefetch_actions"),
-        ("acting", training.learner, "act"),
-        ("simulator", training.environments, "receive"),
-        ("replay_add", training.learner, "store"),
-        ("update", training.learner, learn),
-    ]
-
-    def add_timer(part: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            measure.synchronize(device)
-            start = time.perf_counter()
-            result = method(*arguments)
-            measure.synchronize(device)
-            seconds[part] += time.perf_counter() - start
-            return result
-
-        return call
-
-    # An attribute of the object hides the method of its class until it is deleted.
-    for part, owner, name in timed:
-        setattr(owner, name, add_timer(part, getattr(owner, name)))
-    try:
-        yield seconds
-    finally:
-        for _, owner, name in timed:
-            delattr(owner, name)
 
 
 def default_environment() -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -68,13 +68,17 @@ class Update(Learning):
 
 @dataclass(frozen=True)
 class Throughput(Learning):
-    """Measure training: act, simulate, store and update, and the share of each.
+    """Measure training, and the time of each part of a step.
 
-    td3 bench throughput HalfCheetah-v5 --json
+    td3 bench throughput HalfCheetah-v5 --agents 64
     """
 
     environment: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = ""
     """Task; default: HalfCheetah-v5, or Pendulum-v1 without MuJoCo."""
+    workers: int = -1
+    """Worker processes for the environments; 0: none; -1: as training would choose."""
+    host_only: bool = False
+    """Constant actions and no updates: measures what the host does around them, without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +111,23 @@ def run(arguments: Arguments) -> int:
             return bench_update(config, measurement.state_dim, measurement.action_dim, rounds)
         from td3.bench.throughput import bench_throughput
 
-        return bench_throughput(in_environment(config, measurement.environment), rounds)
+        config = in_environment(config, measurement.environment, measurement.workers)
+        return bench_throughput(config, rounds, measurement.host_only)
 
-    return run_measurement(measurement, measure)
+    show = print_breakdown if isinstance(measurement, Throughput) else None
+    return run_measurement(measurement, measure, show)
 
 
-def in_environment(config: "Config", task: str) -> "Config":
-    """Return the configuration with this task, or with the default one."""
+def in_environment(config: "Config", task: str, workers: int = -1) -> "Config":
+    """Return the configuration with this task, or with the default one, and these workers."""
     from td3.bench.throughput import default_environment
 
     environment = dataclasses.replace(config.environment, id=task or default_environment())
+    if workers < -1:
+        raise UserError(f"workers must be -1 or more, got {workers}.")
+    if workers >= 0:
+        kind: Literal["own", "workers"] = "workers" if workers else "own"
+        environment = dataclasses.replace(environment, vectorization=kind, workers=workers)
     return dataclasses.replace(config, environment=environment)
 
 
@@ -169,10 +180,27 @@ def resolve_config(arguments: Measurement) -> "Config":
     )
 
 
-def print_benchmark(benchmark: "Benchmark") -> None:
+def print_breakdown(benchmark: "Benchmark") -> None:
+    """Print the figures, and one line for each part of a step."""
+    shares = [name for name in benchmark.figures if name.endswith("_share")]
+    parts = [name.removesuffix("_share") for name in shares]
+    hidden = {f"{part}_{unit}" for part in parts for unit in ("share", "microseconds")}
+    print_benchmark(benchmark, hidden)
+    clock = "Processor time" if benchmark.name == "host" else "Time"
+    print(f"{clock} of one step of all environments, with timers:")
+    for part in parts:
+        share = benchmark.figures[f"{part}_share"]
+        microseconds = benchmark.figures[f"{part}_microseconds"].quartiles[1]
+        label = part.replace("_", " ")
+        print(f"  {label:<36}{number(microseconds):>9} µs {number(share.quartiles[1]):>9} %")
+
+
+def print_benchmark(benchmark: "Benchmark", hidden: Collection[str] = ()) -> None:
     """Print the settings, the figures and the machine."""
     print(", ".join(f"{name} {value}" for name, value in benchmark.settings.items()))
     for name, figure in benchmark.figures.items():
+        if name in hidden:
+            continue
         if not (name.startswith("agent_") and benchmark.settings.get("agents") == 1):
             lower, median, upper = map(number, figure.quartiles)
             label = name.replace("_", " ")

@@ -41,12 +41,16 @@ class Environment:
             observation, _ = self.env.reset(seed=seed)
         return self.task.observation(observation)
 
-    def step(self, action: NDArray[np.floating]) -> tuple[Observation, float, bool, bool]:
+    def step(
+        self, action: NDArray[np.floating], scaled: NDArray[Any] | None = None
+    ) -> tuple[Observation, float, bool, bool]:
         """Return (observation, reward, terminated, truncated).
 
-        A terminated episode has no future rewards; a truncated one was only cut off.
+        A terminated episode has no future rewards; a truncated one was only cut off. `scaled`: the
+        action in the simulator's range, if the caller has it already.
         """
-        scaled = self.task.bounds.scale(action)
+        if scaled is None:
+            scaled = self.task.bounds.scale(action)
         CALL.enter(self.task.id, "step")
         try:
             observation, reward, terminated, truncated, info = self.env.step(scaled)

@@ -39,10 +39,13 @@ class InProcess(Environments):
         steps = Steps.empty(*self.states.shape)
         states = np.empty_like(self.states)
         infos: dict[int, EpisodeInfo] = {}
+        scaled = self.task.bounds.scale(actions)  # of all at once: NumPy calls take long
         for index, (one, action) in enumerate(zip(self.replayable, actions, strict=True)):
             CALL.place = index, time
             try:
-                next_state, reward, terminated, truncated = one.step(action, time)
+                next_state, reward, terminated, truncated = one.step(
+                    action, time, scaled[index, ...]
+                )
             except RunStopped as error:
                 raise with_location(error, index, time) from error
             steps.next_states[index], states[index] = next_state, one.state

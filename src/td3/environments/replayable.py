@@ -1,6 +1,7 @@
 """One environment that a checkpoint can restore exactly."""
 
 import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,10 +59,10 @@ class ReplayableEnvironment:
         self.state = self.environment.reset(seed=self.seed)
 
     def step(
-        self, action: NDArray[np.float32], time: int
+        self, action: NDArray[np.float32], time: int, scaled: NDArray[Any] | None = None
     ) -> tuple[NDArray[np.float32], float, bool, bool]:
         self.actions.append(action)
-        next_state, reward, terminated, truncated = self.environment.step(action)
+        next_state, reward, terminated, truncated = self.environment.step(action, scaled)
         self.state = next_state
         if terminated or truncated:
             self.ended = EpisodeInfo(self.environment.numbers.means(), self.environment.info)

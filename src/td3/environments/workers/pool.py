@@ -35,6 +35,7 @@ from td3.environments.workers.processes import (
 )
 from td3.environments.workers.shared_memory import Command, SharedBlock
 from td3.errors import RunStopped
+from td3.machine import usable_cores
 from td3.seeding import Stream
 
 
@@ -55,7 +56,8 @@ class WorkerPool(Environments):
         self.task = task or read_task(config)
         self.names = config.info
         sizes = (len(streams), count, self.task.state_dim, self.task.action_dim)
-        shape = (*sizes, shared_memory.ORDERED_STORES, len(self.names))
+        spin = shared_memory.SPIN_SECONDS if count < usable_cores() else 0.0
+        shape = (*sizes, shared_memory.ORDERED_STORES, len(self.names), spin)
         torch = sys.modules.get("torch")
         facts: dict[str, Any] = {
             "shape": shape,

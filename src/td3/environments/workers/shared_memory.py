@@ -11,10 +11,11 @@ command, and every worker has a mailbox in the block where it reports the number
     WAIT until DONE is the sequence number <------  write FAILED, set DONE to the sequence number
     read the results                                (send an answer over the connection)
 
-To WAIT is to spin on the counter for 2 ms. A side that waits longer sets a flag (SLEEPING, or
-SLEEPING_FOR in the learner) and blocks on the connection until the other side, which sees the
-flag, sends a wake-up. Answers and arguments that do not fit into the block follow the counter
-that announces them, as messages over the connection.
+To WAIT is to spin on the counter for 2 ms; not at all if learner and workers are more processes
+than cores, because a process that spins keeps another one from working. A side that waits longer
+sets a flag (SLEEPING, or SLEEPING_FOR in the learner) and blocks on the connection until the other
+side, which sees the flag, sends a wake-up. Answers and arguments that do not fit into the block
+follow the counter that announces them, as messages over the connection.
 """
 
 import contextlib
@@ -78,6 +79,7 @@ class SharedBlock:
         action_dim: int,
         ordered: bool,
         numbers: int = 0,
+        spin_seconds: float = SPIN_SECONDS,
     ) -> None:
         arrays = map_arrays(
             descriptor,
@@ -102,7 +104,7 @@ class SharedBlock:
         self.numbers = arrays["numbers"]
         """The numbers of `environment.info`, written when an episode ends; NaN: not reported."""
         self.counters = memoryview(arrays["counters"].data)  # faster than NumPy for one number
-        self.ordered, self.sequence = ordered, 0
+        self.ordered, self.sequence, self.spin_seconds = ordered, 0, spin_seconds
 
     def send_command(self, command: Command, time: int, connections: Sequence[Connection]) -> None:
         """Learner: give all workers a command; wake those that sleep."""
@@ -157,11 +159,11 @@ class SharedBlock:
         return bool(counters[mailbox(worker) + FAILED])
 
     def spin(self, position: int) -> bool:
-        """Return whether a counter reaches the sequence number within SPIN_SECONDS."""
+        """Return whether a counter reaches the sequence number within `spin_seconds`."""
         counters, sequence = self.counters, self.sequence
         if counters[position] == sequence:
             return True
-        limit = time.perf_counter() + SPIN_SECONDS
+        limit = time.perf_counter() + self.spin_seconds
         while time.perf_counter() < limit:
             os.sched_yield()  # let others work if there are more processes than cores
             if counters[position] == sequence:

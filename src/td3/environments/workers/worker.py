@@ -74,10 +74,14 @@ class Worker:
                 self.connection.send_bytes(answer)
 
     def step(self, now: int) -> None:
-        block = self.block
-        for one, index in zip(self.environments, self.indices, strict=True):
-            self.current = index
-            next_state, reward, terminated, truncated = one.step(block.actions[index].copy(), now)
+        block, first = self.block, self.indices.start
+        actions = block.actions[first : self.indices.stop].copy()
+        scaled = self.environments[0].environment.task.bounds.scale(actions)
+        for index, one in enumerate(self.environments, start=first):
+            self.current, place = index, index - first
+            next_state, reward, terminated, truncated = one.step(
+                actions[place], now, scaled[place, ...]
+            )
             block.next_states[index], block.states[index] = next_state, one.state
             block.rewards[index] = reward
             block.terminated[index], block.truncated[index] = terminated, truncated

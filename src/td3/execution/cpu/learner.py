@@ -108,29 +108,27 @@ def fuse_adam(agent: TD3) -> None:
 
 
 def make_fused_step(optimizer: Adam) -> Any:
-    """`Adam.step` with PyTorch's fused kernel, once per agent because each has its own count."""
+    """`Adam.step` with PyTorch's fused kernel, as a list of tensors for each learning rate."""
 
     def step() -> None:
         group = optimizer.param_groups[0]
         (parameter,) = group["params"]
         optimizer.count += 1
-        numbers = zip(
-            group["lr"].expand_as(optimizer.count),
-            optimizer.count,
-            parameter.detach(),
-            parameter.grad,
-            optimizer.mean,
-            optimizer.square,
-            strict=True,
-        )
-        for rate, count, values, gradient, mean, square in numbers:
+        each = (parameter.detach(), parameter.grad, optimizer.mean, optimizer.square)
+        rows = [tensor.unbind() for tensor in (*each, optimizer.count)]
+        if group["lr"].dim() == 0:  # one call, because calls take longer than small networks
+            calls = [(group["lr"], rows)]
+        else:
+            each_agent = zip(group["lr"], *rows, strict=True)
+            calls = [(rate, [[one] for one in own]) for rate, *own in each_agent]
+        for rate, (values, gradients, means, squares, counts) in calls:
             torch._fused_adam_(
-                [values],
-                [gradient],
-                [mean],
-                [square],
+                values,
+                gradients,
+                means,
+                squares,
                 [],
-                [count],
+                counts,
                 lr=rate,
                 beta1=group["betas"][0],
                 beta2=group["betas"][1],

@@ -14,6 +14,24 @@ from td3.machine import usable_cores
 
 AHEAD = 32  # updates per block of random numbers
 AGENTS_PER_THREAD = 8  # one thread draws their numbers faster than they are used
+TORCH_TYPES = {np.float64: torch.float64, np.float32: torch.float32}
+Numbers = dict[str, tuple[tuple[int, ...], type[np.floating]]]
+
+
+def numbers_per_update(agent: TD3, batch: int) -> Numbers:
+    """Shape and type of the random numbers that one update of one agent takes, by name."""
+    numbers: Numbers = {
+        "uniform": ((batch,), np.float64),
+        "normal": ((batch, agent.action_dim), np.float32),
+    }
+    if agent.own_numbers:
+        numbers["own"] = ((agent.own_numbers,), np.float32)
+    return numbers
+
+
+def draw_threads(agents: int) -> int:
+    """How many threads draw random numbers."""
+    return min(8, usable_cores(), math.ceil(agents / AGENTS_PER_THREAD))
 
 
 class RandomUpload:
@@ -25,14 +43,11 @@ class RandomUpload:
 
     def __init__(self, agent: TD3, replay: ReplayBuffer, batch: int) -> None:
         agents, device = agent.agents, agent.device
-        shapes = {"uniform": (batch,), "normal": (batch, agent.action_dim)}
-        if agent.own_numbers:
-            shapes["own"] = (agent.own_numbers,)
-        types = {"uniform": torch.float64}
+        numbers = numbers_per_update(agent, batch)
         self.blocks_on_host = [
             {
-                name: pinned_zeros(agents, AHEAD, *shape, dtype=types.get(name, torch.float32))
-                for name, shape in shapes.items()
+                name: pinned_zeros(agents, AHEAD, *shape, dtype=TORCH_TYPES[dtype])
+                for name, (shape, dtype) in numbers.items()
             }
             for _ in range(3)
         ]
@@ -41,12 +56,13 @@ class RandomUpload:
             replay.streams,
             agent.smooth,
             [{name: t.numpy() for name, t in block.items()} for block in self.blocks_on_host],
-            threads=min(8, usable_cores(), math.ceil(agents / AGENTS_PER_THREAD)),
+            threads=draw_threads(agents),
             draw_own=agent.draw_own,
         )
+        on_device = {"uniform": torch.float64}
         self.given = {
-            name: torch.zeros(2, agents, AHEAD, *shape, dtype=types.get(name, agent.dtype))
-            for name, shape in shapes.items()
+            name: torch.zeros(2, agents, AHEAD, *shape, dtype=on_device.get(name, agent.dtype))
+            for name, (shape, _) in numbers.items()
         }
         self.given["position"] = torch.zeros(1, dtype=torch.int64)
         self.given = {name: tensor.to(device) for name, tensor in self.given.items()}
