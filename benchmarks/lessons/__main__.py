@@ -7,7 +7,7 @@ for its page, and prints a table of times. `--build` only makes the notebooks.
 import argparse
 import sys
 
-from benchmarks.lessons.execute import execute, exercise_output, solution_of, store_outputs
+from benchmarks.lessons.execute import Seconds, execute, exercise_output, solution_of, store_outputs
 from benchmarks.lessons.notebook import Page, pages, write_notebook
 
 
@@ -21,14 +21,15 @@ def main() -> int:
         write_notebook(page)
     if arguments.build:
         return 0
-    print(f"{'lesson':<40} {'unsolved':>9} {'solved':>9}")
-    times, failed = [run_lesson(page) for page in chosen], 0
+    print(f"{'lesson: wall time (CPU time)':<44} {'unsolved':>15} {'solved':>15}")
+    times = [run_lesson(page) for page in chosen]
     for name, total in (("unsolved", 0), ("solved", 1)):
-        print(f"all, {name}: {sum(own[total] for own in times):.0f} s")
-    return failed
+        wall, cpu = (sum(own[total][kind] for own in times) for kind in (0, 1))
+        print(f"all, {name}: {wall:.0f} s ({cpu:.0f} s)")
+    return 0
 
 
-def run_lesson(page: Page) -> tuple[float, float]:
+def run_lesson(page: Page) -> tuple[Seconds, Seconds]:
     """Run a lesson unsolved and solved; stop if the checker is wrong about one of them."""
     unsolved, first = execute(page)
     solved, second = execute(page, solution_of(page))
@@ -36,7 +37,8 @@ def run_lesson(page: Page) -> tuple[float, float]:
         if not (answer := exercise_output(notebook)).startswith(begin):
             raise SystemExit(f"Lesson {page.number}: expected {begin!r}, the checker says {answer}")
     store_outputs(page, unsolved, {"unsolved": first, "solved": second})
-    print(f"{page.number:>2} {page.title:<37} {first:>7.1f} s {second:>7.1f} s", flush=True)
+    shown = [f"{own.wall:.0f} s ({own.cpu:.0f} s)" for own in (first, second)]
+    print(f"{page.number:>2} {page.title:<41} {shown[0]:>15} {shown[1]:>15}", flush=True)
     return first, second
 
 

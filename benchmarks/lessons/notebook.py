@@ -24,11 +24,11 @@ BLOCK = re.compile(
 )
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)[^)]+\)")
 INSTALL = """\
-# On a hosted service, this cell installs td3. It does nothing where td3 is installed.
+# On a hosted service, this cell installs td3. It does nothing where {needed} is installed.
 import importlib.util
 
-if importlib.util.find_spec("td3") is None:
-    %pip install --quiet "td3[plot]"
+if importlib.util.find_spec("{needed}") is None:
+    %pip install --quiet "td3[{extras}]"
 """
 
 
@@ -41,6 +41,14 @@ class Page(NamedTuple):
     minutes: int
     """How long a student needs."""
     body: str
+    extras: str = ""
+    """What it needs besides plots, e.g. `pybullet,video`; the first is a module's name too."""
+
+    @property
+    def install(self) -> str:
+        """The cell that installs td3 where it is missing."""
+        extras = ",".join(["plot", *filter(None, [self.extras])])
+        return INSTALL.format(needed=self.extras.partition(",")[0] or "td3", extras=extras)
 
     @property
     def blocks(self) -> list[str]:
@@ -62,12 +70,13 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path) -> Page:
-    """A page: minutes in its front matter, then `# 5. Title`, then the lesson."""
+    """A page: minutes (and extras) in its front matter, then `# 5. Title`, then the lesson."""
     text = path.read_text(encoding="utf-8")
-    found = re.match(r"---\nminutes: (\d+)\n---\n+# (\d+)\. (.+)\n", text)
-    if not found or f"{int(found[2]):02}" != path.stem[:2]:
+    found = re.match(r"---\nminutes: (\d+)\n(?:extras: (.+)\n)?---\n+# (\d+)\. (.+)\n", text)
+    if not found or f"{int(found[3]):02}" != path.stem[:2]:
         raise ValueError(f"{path} does not begin with 'minutes' and '# NUMBER. Title'")
-    return Page(path, int(found[2]), found[3], int(found[1]), text[found.end() :])
+    minutes, extras, number, title = found.groups(default="")
+    return Page(path, int(number), title, int(minutes), text[found.end() :], extras)
 
 
 def pages() -> list[Page]:
@@ -76,7 +85,7 @@ def pages() -> list[Page]:
 
 def notebook_of(page: Page, solution: str = "") -> dict[str, Any]:
     """The notebook of a page; with `solution` in the place of the exercise if it is given."""
-    cells = [markdown(f"# {page.number}. {page.title}"), code(INSTALL)]
+    cells = [markdown(f"# {page.number}. {page.title}"), code(page.install)]
     end, exercise = 0, page.body.find("\n## Exercise\n")
     for found in BLOCK.finditer(page.body):
         cells.append(markdown(LINK.sub(r"\1", page.body[end : found.start()])))

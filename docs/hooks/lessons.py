@@ -60,16 +60,18 @@ def equation(formula: str) -> str:
 
 
 def table() -> str:
-    """All lessons: minutes for a student, seconds that the solved notebook runs, and when."""
-    rows, total = (
-        ["| lesson | you need | runs in | measured at |", "| --- | ---: | ---: | --- |"],
-        0.0,
-    )
+    """All lessons: minutes for a student, time that the solved notebook takes, and when."""
+    rows = [
+        "| lesson | you need | runs in | processor time | measured at |",
+        "| --- | ---: | ---: | ---: | --- |",
+    ]
+    total = busy = 0.0
     for path in sorted(FOLDER.glob("[0-9][0-9]-*.md")):
         text = path.read_text(encoding="utf-8")
         minutes, title = re.findall(r"^(?:minutes: |# )(.+)$", text, re.MULTILINE)[:2]
         record = json.loads((FOLDER / "outputs" / path.stem / "record.json").read_text("utf-8"))
-        seconds, commit = record["seconds"]["solved"], record["commit"]
-        total += seconds
-        rows.append(f"| [{title}]({path.name}) | {minutes} min | {seconds:.0f} s | {commit} |")
-    return "\n".join([*rows, f"| together | | {total / 60:.1f} min | |"])
+        seconds, cpu = record["seconds"]["solved"], record["cpu_seconds"]["solved"]
+        total, busy = total + seconds, busy + cpu
+        times = f"{minutes} min | {seconds:.0f} s | {cpu:.0f} s"
+        rows.append(f"| [{title}]({path.name}) | {times} | {record['commit']} |")
+    return "\n".join([*rows, f"| together | | {total / 60:.1f} min | {busy / 60:.1f} min | |"])

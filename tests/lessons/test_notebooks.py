@@ -41,7 +41,7 @@ def test_stored_output_belongs_to_the_code_of_the_page(page: Page) -> None:
     """Else: python -m benchmarks.lessons NUMBER"""
     record = json.loads((page.outputs / "record.json").read_text(encoding="utf-8"))
     assert record["code"] == page.digest
-    assert max(record["seconds"].values()) < 120
+    assert max(record["cpu_seconds"].values()) < 120  # wall time depends on other programs
 
 
 @pytest.mark.parametrize("page", MARKED)
