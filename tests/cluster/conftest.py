@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-
-from tests.support.ray_cluster import RayCluster
+from support.ray_cluster import RayCluster
 
 
 @pytest.fixture(scope="session")

@@ -29,17 +29,16 @@ class RayCluster:
 
     def __init__(self, nodes: int = NODES) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="td3ray-"))  # Ray's sockets need a short path
-        self.temporary = self.folder / "tmp"
-        self.temporary.mkdir()
-        self.environment = os.environ | LOOPBACK | {"TMPDIR": str(self.temporary)}
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", __file__, str(self.folder), str(nodes)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=self.environment,
-            text=True,
-        )
+        self.environment = os.environ | LOOPBACK | {"TMPDIR": str(self.folder)}
+        with (self.folder / "errors").open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", __file__, str(nodes)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=self.environment,
+                text=True,
+            )
         self.address = str(self.answer()["address"])
 
     def answer(self) -> dict[str, object]:
@@ -47,7 +46,7 @@ class RayCluster:
         while line := self.process.stdout.readline():
             if line.startswith("{"):
                 return dict(json.loads(line))
-        raise RuntimeError("the cluster has ended")
+        raise RuntimeError((self.folder / "errors").read_text())
 
     def command(self, *words: object) -> dict[str, object]:
         assert self.process.stdin
@@ -71,11 +70,11 @@ class RayCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def serve(folder: str, count: int) -> None:
+def serve(count: int) -> None:
     from ray.cluster_utils import Cluster
 
     common = {"node_ip_address": "127.0.0.1", "object_store_memory": STORE_BYTES}
-    head = {**common, "num_cpus": 0, "include_dashboard": False, "temp_dir": f"{folder}/ray"}
+    head = {**common, "num_cpus": 0, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     nodes = [cluster.add_node(num_cpus=1, **common) for _ in range(count)]
     print(json.dumps({"address": cluster.address}), flush=True)
@@ -90,4 +89,4 @@ def serve(folder: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]))
+    serve(int(sys.argv[1]))

@@ -70,6 +70,7 @@ class Driver:
         populations: Sequence[Population],
         share: Share,
         storage: str = "",
+        run_id: str = "",
         notify: Callable[[str, Population, dict[str, Any]], None] = lambda *facts: None,
         job: Callable[[Population, Job], Job] = lambda population, job: job,
         answer: Callable[[Population, dict[str, Any]], Any] = lambda population, question: None,
@@ -80,27 +81,30 @@ class Driver:
             populations: What to train; finished ones are left alone.
             share: What each of them needs.
             storage: Where checkpoints go; "" streams them to this process.
+            run_id: Names the temporary folders on the nodes; the same when a run continues.
             notify: Gets what happens: a kind, the population, and facts.
             job: Changes the job of a population.
             answer: Answers what its process asks.
         """
-        self.ray, self.populations, self.share, self.storage = ray, populations, share, storage
+        self.ray, self.share, self.storage = ray, share, storage
+        self.populations = list(populations)
         self.notify, self.job, self.answer = notify, job, answer
-        self.run_id = uuid.uuid4().hex[:8]
+        self.run_id = run_id or uuid.uuid4().hex[:8]
         self.futures: dict[Any, Handle] = {}
         self.stopping = False
+        self.actor_class = ray.remote(Worker)
 
     def run(self, stop: StopRequest, tick: Callable[[], None] = lambda: None) -> None:
         """Train until all populations are over, or until the user stops them and all are saved."""
-        actor_class = self.ray.remote(Worker)
+        self.sweep()  # what the workers of a driver left that was killed
         try:
             for population in self.populations:
-                if not population.is_over:
-                    self.start(actor_class, population)
+                if not population.is_over and not self.is_started(population):
+                    self.start(population)
             while self.futures:
                 ready, _ = self.ray.wait(list(self.futures), timeout=TICK_SECONDS)
                 for future in ready:
-                    self.take(actor_class, future)
+                    self.take(future)
                 if stop.requested and not self.stopping:
                     self.stop()
                 tick()
@@ -110,12 +114,20 @@ class Driver:
                     self.ray.kill(handle.actor)
             self.sweep()
 
-    def start(self, actor_class: Any, population: Population) -> None:
+    def is_started(self, population: Population) -> bool:
+        return any(own.population is population for own in self.futures.values())
+
+    def add(self, population: Population) -> None:
+        """Train one more population."""
+        self.populations.append(population)
+        self.start(population)
+
+    def start(self, population: Population) -> None:
         """Ask Ray for a worker; it starts when there is a place for it."""
         job = Job(self.run_id, population.name, to_dict(population.config), self.storage)
         job.cores = self.share.cpus
         options = {**self.share.options, "max_restarts": 0, "max_task_retries": 0}
-        actor = actor_class.options(**options).remote(self.job(population, job))
+        actor = self.actor_class.options(**options).remote(self.job(population, job))
         handle = Handle(population, actor, iter(()))
         population.state, population.node, population.doing = "waiting", "", ""
         handle.steps = self.prepare(handle)
@@ -137,14 +149,14 @@ class Driver:
             answers, handle.answers = handle.answers, []
             yield actor.advance.remote(self.stopping, answers)
 
-    def take(self, actor_class: Any, future: Any) -> None:
+    def take(self, future: Any) -> None:
         """Take the result of a call and make the next one."""
         handle = self.futures.pop(future)
         population, exceptions = handle.population, self.ray.exceptions
         try:
             found = self.ray.get(future)
         except (exceptions.RayActorError, exceptions.ObjectLostError) as error:
-            self.lose(actor_class, handle, describe_loss(error))
+            self.lose(handle, describe_loss(error))
             return
         except exceptions.RayTaskError as error:
             cause = error.cause
@@ -163,7 +175,7 @@ class Driver:
                 self.hear(handle, told)
             if found.end:
                 if found.end.get("lost"):
-                    self.lose(actor_class, handle, found.end["message"])
+                    self.lose(handle, found.end["message"])
                 else:
                     self.finish(handle, found.end)
                 return
@@ -200,7 +212,7 @@ class Driver:
             self.ray.get(handle.actor.close.remote(), timeout=SWEEP_SECONDS)
         self.ray.kill(handle.actor)
 
-    def lose(self, actor_class: Any, handle: Handle, why: str) -> None:
+    def lose(self, handle: Handle, why: str) -> None:
         """Start a population again that lost its worker, from its newest checkpoint."""
         population = handle.population
         with suppress(Exception):
@@ -218,7 +230,7 @@ class Driver:
             population.message = f"it lost its worker {LOSSES} times in a row; the last time {why}"
             self.notify("failed", population, {"message": population.message})
         else:
-            self.start(actor_class, population)
+            self.start(population)
 
     def stop(self) -> None:
         """Let all populations save and end; those without a place end at once."""

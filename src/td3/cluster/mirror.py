@@ -14,6 +14,7 @@ from td3.errors import UserError
 from td3.run.copies import ATTEMPTS, copy_checkpoint
 from td3.run.manifest import MANIFEST, STATE, Invalid, by_step, read_manifest
 
+SNAPSHOT = ".snapshot"
 FINISH = b'"event": "finish"'
 
 
@@ -41,16 +42,17 @@ def newest_complete(folder: Path) -> int | None:
 class Mirror:
     """What a copy of a run has, and what is to be sent to it."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, copied: bool = False) -> None:
+        """`copied`: the run was made from the copy, which therefore has its checkpoints."""
         self.run = run
-        self.snapshot = run.with_name(f"{run.name}.snapshot")
+        self.snapshot = run.with_name(f"{run.name}{SNAPSHOT}")
         self.small: dict[str, tuple[int, int]] = {}
         """Path → size and time of the settings and policies that were sent."""
         self.sent: dict[str, int] = {}
         """Bytes of the growing files that were sent."""
         self.checkpoints: dict[str, dict[str, str]] = {}
         """Name of a checkpoint that the copy has → its files."""
-        for checkpoint in by_step(run):  # of a run that continues, from this copy
+        for checkpoint in by_step(run) if copied else []:
             try:
                 self.checkpoints[checkpoint.name] = checkpoint_files(run, checkpoint.name)
             except Invalid:

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class Channel:
 
     def __init__(self, connection: Connection) -> None:
         self.connection, self.answers = connection, queue.SimpleQueue[Any]()
+        self.next = 0.0
 
     def listen(self) -> None:
         """Take messages until the worker ends; one of them asks to stop."""
@@ -46,6 +48,12 @@ class Channel:
     def tell(self, kind: str, **facts: Any) -> None:
         self.connection.send_bytes(json.dumps({"kind": kind, **facts}).encode())
 
+    def step(self, step: int) -> None:
+        """Tell the step, at most twice a second."""
+        if (now := time.monotonic()) >= self.next:
+            self.next = now + SECONDS_BETWEEN_REPORTS
+            self.tell("step", step=step)
+
     def ask(self, what: str, **facts: Any) -> Any:
         """The answer of the driver."""
         self.tell("ask", what=what, **facts)
@@ -56,16 +64,14 @@ class Reporter(Display):
     """Reports the progress of this process to the driver instead of a terminal."""
 
     def __init__(self, channel: Channel) -> None:
-        self.channel, self.next = channel, 0.0
+        self.channel = channel
 
     def phase(self, doing: str) -> None:
         if doing:
             self.channel.tell("phase", doing=doing)
 
     def step(self, step: int) -> None:
-        if (now := time.monotonic()) >= self.next:
-            self.next = now + SECONDS_BETWEEN_REPORTS
-            self.channel.tell("step", step=step)
+        self.channel.step(step)
 
     def stopping(self) -> bool:
         return True  # the driver shows it
@@ -85,13 +91,18 @@ class Reporter(Display):
 
 def serve(connection: Connection, facts: dict[str, Any]) -> None:
     """Train a population, new or continued, and report how it ended."""
+    folder, config = Path(facts["folder"]), from_dict(facts["config"])
+    run_reported(connection, lambda channel: train(config, folder, channel))
+
+
+def run_reported(connection: Connection, action: Callable[[Channel], int]) -> None:
+    """Run what trains, and report its exit code or its error."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # blocked when it was started
     channel = Channel(connection)
     threading.Thread(target=channel.listen, daemon=True).start()
-    folder, config = Path(facts["folder"]), from_dict(facts["config"])
     try:
         with output_to_stderr():
-            code = train(config, folder, channel)
+            code = action(channel)
         end: dict[str, Any] = {"code": code, "message": ""}
     except UserError as error:
         end = {"code": 2, "message": str(error)}

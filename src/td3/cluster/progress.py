@@ -28,10 +28,12 @@ QUIET_KINDS = ("not exact",)
 class ClusterDisplay:
     """Populations, their nodes, steps and returns; the speed of all together."""
 
-    def __init__(self, title: str, quiet: bool = False) -> None:
+    def __init__(self, title: str, quiet: bool = False, lines: bool = False) -> None:
+        """`lines`: print lines also in a terminal, because another display redraws it."""
         self.title, self.quiet = printable(title), quiet
         self.console = Console(stderr=True, highlight=False)
-        self.redraws = self.console.is_terminal and not self.console.is_jupyter and not quiet
+        can_redraw = self.console.is_terminal and not self.console.is_jupyter
+        self.redraws = can_redraw and not quiet and not lines
         self.populations: Sequence[Population] = ()
         self.cluster = ""
         self.doing = "connecting to the cluster"

@@ -3,9 +3,10 @@
 import dataclasses
 import os
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ class Cluster:
     """Shared folder or fsspec address for checkpoints; "": stream them to the driver."""
     wait: str = "1m"
     """How long to wait for the first free place."""
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    """Names the temporary folders on the nodes."""
 
     def checked(self) -> "Cluster":
         """The options themselves. Raises UserError if one is wrong."""
@@ -53,6 +56,18 @@ class Cluster:
         if parse_duration(self.wait) is None:
             raise UserError(f"wait must be a duration such as 90s or 10m, got {self.wait!r}.")
         return self
+
+
+def read_options(given: str | Mapping[str, Any]) -> Cluster:
+    """The options that a Python program passes: an address, or a table."""
+    if isinstance(given, str):
+        return Cluster(given)
+    if unknown := sorted(given.keys() - {"address", "populations", "storage", "wait"}):
+        raise UserError(
+            f"cluster has an unknown option {unknown[0]!r}; it has address, populations, storage "
+            "and wait."
+        )
+    return Cluster(**given).checked()
 
 
 def start(
@@ -136,8 +151,7 @@ def train(
     for population in populations:
         if is_finished(population.folder) and not extended:
             population.state, population.step = "finished", config.loop.steps
-    # Populations of different runs must not meet in one storage.
-    storage = f"{cluster.storage.rstrip('/')}/{folder.name}" if cluster.storage else ""
+    storage = storage_of(cluster, folder)
     run = RunFolder(folder)
     with lock_run(folder), closing(run.events):
         run.event(event, step=0, populations=len(parts))
@@ -168,7 +182,7 @@ def train_populations(
     display.print(f"{describe(populations)}, each on {describe_share(share)}.")
     with StopRequest(display.stopping) as stop:
         wait_for_place(ray, share, parse_duration(cluster.wait) or 0, display, stop)
-        driver = Driver(ray, populations, share, storage, display.notify)
+        driver = Driver(ray, populations, share, storage, cluster.id, display.notify)
         driver.run(stop, display.tick)
     return stop.exit_code
 
@@ -227,6 +241,11 @@ def with_storage(cluster: Cluster) -> Cluster:
         address = str(Path(address).resolve())
     Storage(address).check()
     return dataclasses.replace(cluster, storage=address)
+
+
+def storage_of(cluster: Cluster, folder: Path) -> str:
+    """Where a run stores its checkpoints: two runs never meet in one storage."""
+    return f"{cluster.storage.rstrip('/')}/{folder.name}-{cluster.id}" if cluster.storage else ""
 
 
 def write_cluster(folder: Path, cluster: Cluster, share: Share) -> None:

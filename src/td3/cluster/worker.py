@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from td3.cluster.mirror import Mirror
+from td3.cluster.mirror import SNAPSHOT, Mirror
 from td3.cluster.pieces import Piece, empty_folder, remove_tree, write_piece
 from td3.cluster.storage import Storage
 from td3.environments.workers.messages import receive
@@ -36,7 +36,7 @@ class Job:
     """What a worker is to train."""
 
     run: str
-    """Identifies this call of the driver; part of the names of temporary folders."""
+    """Identifies a run on a cluster; part of the names of temporary folders."""
     name: str
     config: dict[str, Any]
     storage: str = ""
@@ -64,7 +64,7 @@ class Worker:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.folder = temporary_folder(job.run) / job.name.replace("/", "-")
+        self.folder = temporary_folder(job.run) / f"{job.name}-{os.getpid()}"
         empty_folder(self.folder)
         self.link: Link | None = None
         self.mirror: Mirror | None = None
@@ -88,7 +88,7 @@ class Worker:
         """Start the process of the population."""
         if self.storage and self.storage.fetch(self.job.name, self.folder) is None:
             empty_folder(self.folder)
-        self.mirror = Mirror(self.folder)
+        self.mirror = Mirror(self.folder, copied=True)
         if not any(self.folder.iterdir()):
             self.folder.rmdir()  # a new run wants to make it
         self.link = start_process(
@@ -203,10 +203,9 @@ class Worker:
         self.uploads.shutdown()
         if self.link:
             stop_all([self.link])
-        remove_tree(self.folder.with_name(f"{self.folder.name}.snapshot"))
+        remove_tree(self.folder.with_name(f"{self.folder.name}{SNAPSHOT}"))
         remove_tree(self.folder)
-        with suppress(OSError):
-            self.folder.parent.rmdir()
+        sweep(self.job.run)
 
 
 def temporary_folder(run: str) -> Path:
@@ -214,11 +213,21 @@ def temporary_folder(run: str) -> Path:
     return Path(tempfile.gettempdir()) / f"{PREFIX}{run}"
 
 
+def is_worker(folder: Path) -> bool:
+    """Whether the worker that made a folder is alive."""
+    pid = folder.name.removesuffix(SNAPSHOT).rpartition("-")[2]
+    try:
+        os.kill(int(pid), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def sweep(run: str) -> None:
     """Remove what workers that were killed left on this node."""
     folder = temporary_folder(run)
     for path in folder.glob("*"):
-        if not is_locked(path):
+        if not is_worker(path) and not is_locked(path):
             remove_tree(path)
     with suppress(OSError):
         folder.rmdir()
