@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.orphans import is_running
 from support.ray_cluster import RayCluster
-from support.run_tools import command, different, flags, tiny
+from support.run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3.cluster.mirror import newest_complete
 from td3.config import Config
@@ -64,14 +64,11 @@ class Project:
         self.processes.append(process)
         return process
 
-    def train(self, seeds: int, run: str, *more: str) -> "subprocess.Popen[bytes]":
+    def on_cluster(self, seeds: int, run: str, *more: str) -> "subprocess.Popen[bytes]":
         config = self.config(seeds)
         gate = ["--environment.kwargs", "gate", str(self.gate)]
-        place = ["--run", f"runs/{run}", "--threads", "1", "--quiet"]
+        place = ["--run", f"runs/{run}", "--threads", "1", "--cluster", self.cluster.address]
         return self.start("train", *flags(config), *gate, *place, *more)
-
-    def on_cluster(self, seeds: int, run: str, *more: str) -> "subprocess.Popen[bytes]":
-        return self.train(seeds, run, "--cluster", self.cluster.address, *more)
 
     def workers(self) -> dict[str, int]:
         """Population → process that trains it."""
@@ -84,7 +81,7 @@ class Project:
         for number, (seed, seeds) in enumerate(parts):
             alone = self.runs / f"alone-{seed}-{seeds}"
             if not alone.exists():
-                end(self.train(seeds, alone.name, "--seed", str(seed)))
+                train_in_pieces(varied(self.config(seeds), {"seed": seed}), alone, [])
             assert different(self.runs / run / "populations" / f"{number:04d}", alone) == []
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import sys
 from collections.abc import Mapping
-from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -116,18 +115,13 @@ def serve(connection: Connection, facts: dict[str, Any]) -> None:
 
 def train(channel: Channel, facts: dict[str, Any]) -> int:
     """Train until the search has no trial left for this population; returns an exit code."""
-    from td3.run.lock import lock_run
-
     plan = Plan(from_dict(facts["settings"]), search=facts["search"], **facts["plan"])
     number, folder = facts["number"], Path(facts["folder"])
     search = NodeSearch(plan, folder, RemoteTrials(channel, plan.space, number))
-    folder.mkdir(exist_ok=True)
-    with lock_run(folder) as lock, search.open_population(number, 0) as training:
-        search.check_lock = training.check_lock = lock.check
+    with search.open_population(number, 0) as training, StopRequest(lambda: True) as stop:
         training.on_step = channel.step
         channel.tell("ready", step=training.step)
-        with closing(training), StopRequest(lambda: True) as stop:
-            training.loop(stop)
+        training.loop(stop)
         if training.finished:
             training.recorder.event("finish", step=training.step)
         return stop.exit_code
