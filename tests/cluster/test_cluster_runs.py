@@ -14,7 +14,7 @@ from support.ray_cluster import RayCluster
 from support.run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3.cluster.mirror import newest_complete
-from td3.config import Config
+from td3.config import Config, varied
 from td3.run.folder import read_config
 
 # Training waits in the middle until the file exists, so that the test can act there.
