@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from benchmarks.td3_bench.best_policy import keep_results
 from benchmarks.td3_bench.paper import Progress
@@ -54,7 +54,7 @@ def train_tasks_on(
     return progress
 
 
-def make_population(plan: Plan, task: str, device: dict[str, object]) -> Population:
+def make_population(plan: Plan, task: str, device: Mapping[str, object]) -> Population:
     """The run of a task, as it is in its folder or as the plan has it."""
     folder = plan.run_folder(task)
     config: Config = plan.config_of(task)
