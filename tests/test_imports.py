@@ -23,6 +23,7 @@ LAYERS = """
     launch
     report doctor bench exports
     play tuning
+    cluster
     api testing
     lessons
     cli

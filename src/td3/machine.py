@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+CORES = "TD3_CORES"
+"""Environment variable: the most cores that this process may use, as one of several on a node."""
+
 
 def usable_cores() -> int:
     """Return the number of cores of the machine, or of the container if it has fewer."""
@@ -14,4 +17,6 @@ def usable_cores() -> int:
             cores = min(cores, int(quota) / int(period))
     except (OSError, ValueError):
         pass
+    if (share := os.environ.get(CORES, "")).isdigit():
+        cores = min(cores, int(share))
     return max(1, int(cores))

@@ -31,6 +31,8 @@ class Arguments:
 
     python -m benchmarks paper HalfCheetah-v5 Hopper-v5 --at-once 2
 
+    python -m benchmarks paper --cluster auto
+
     python -m benchmarks paper Reacher-v5 --steps 1e5 --runs runs/try --results runs/try-results
     """
 
@@ -51,6 +53,8 @@ class Arguments:
     """cpu, cuda, or auto: cuda if there is a GPU."""
     at_once: int = 1
     """Tasks trained at the same time, each on its share of the cores."""
+    cluster: str = ""
+    """Train on a Ray cluster: auto, local, or its address. Each task gets a GPU, or a core."""
     runs: Path = Path("runs/paper")
     """Run folders, with checkpoints and replay buffers, and a log TASK.log per task."""
     results: Path = Path("benchmarks/results/paper")
@@ -60,12 +64,12 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    from benchmarks.td3_bench.paper import train_tasks
     from benchmarks.td3_bench.plan import make_plan
 
-    plan = make_plan(**{key: value for key, value in vars(arguments).items() if key != "json"})
+    own = {key: value for key, value in vars(arguments).items() if key not in ("json", "cluster")}
+    plan = make_plan(**own)
     with progress_display(plan) as show:
-        progress = train_tasks(plan, show)
+        progress = train(plan, arguments.cluster, show)
     rows = {task: row(plan, task, progress) for task in plan.tasks if task in progress.returns}
     if arguments.json:
         print(json.dumps({"tasks": rows, "failed": progress.failed}))
@@ -76,6 +80,17 @@ def run(arguments: Arguments) -> int:
     if progress.exit_code:
         print("Stopped. The same command continues.", file=sys.stderr)
     return progress.exit_code or int(bool(progress.failed))
+
+
+def train(plan: "Plan", cluster: str, show: Callable[["Progress"], None]) -> "Progress":
+    """Train on this machine, or on a cluster."""
+    if cluster:
+        from benchmarks.td3_bench.paper_cluster import train_tasks_on
+
+        return train_tasks_on(cluster, plan, show)
+    from benchmarks.td3_bench.paper import train_tasks
+
+    return train_tasks(plan, show)
 
 
 @contextmanager

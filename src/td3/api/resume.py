@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from td3.api.run import Run
-from td3.api.train import finish_run
+from td3.api.train import finish_cluster_run, finish_run
+from td3.cluster import run as on_cluster
 from td3.config import varied
 from td3.config.variants import variant_name
 from td3.environments.factories import Factory
@@ -28,6 +29,7 @@ def resume(
     device: str | None = None,
     accept_changes: bool = False,
     ignore_stop: bool = False,
+    cluster: str = "",
     quiet: bool = False,
 ) -> Run:
     """Continue a run from its newest valid checkpoint, like `td3 resume`.
@@ -47,6 +49,7 @@ def resume(
         device: Continue on another device; results then differ slightly.
         accept_changes: Continue although the code of the variant changed; not exact then.
         ignore_stop: Drop the run's stop conditions.
+        cluster: Address of another Ray cluster, for a run that was trained on one.
         quiet: Show no progress.
 
     Returns:
@@ -63,6 +66,8 @@ def resume(
     path = Path(folder)
     if variant is not None:
         variant_name(variant)  # from now on the name in config.toml stands for this class
+    if on_cluster.is_cluster_run(path):
+        return finish_cluster_run(path, on_cluster.resume(path, cluster, steps, quiet))
     config, _ = read_config(path)
     if steps is not None:
         config = varied(config, {"loop.steps": steps})

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from td3.api.run import Run
+from td3.cluster import run as on_cluster
 from td3.config import Config, from_dict, load_recipe
 from td3.environments.factories import Factory, name_environment
 from td3.errors import UserError
@@ -26,6 +27,7 @@ def train(
     run: str | os.PathLike[str] | None = ...,
     quiet: bool = ...,
     callbacks: Sequence[Callback] = ...,
+    cluster: str | Mapping[str, Any] = ...,
     **settings: Any,
 ) -> Run: ...
 
@@ -38,6 +40,7 @@ def train(
     run: str | os.PathLike[str] | None = ...,
     quiet: bool = ...,
     callbacks: Sequence[Callback] = ...,
+    cluster: str | Mapping[str, Any] = ...,
     **settings: Any,
 ) -> list[Run]: ...
 
@@ -49,6 +52,7 @@ def train(
     run: str | os.PathLike[str] | None = None,
     quiet: bool = False,
     callbacks: Sequence[Callback] = (),
+    cluster: str | Mapping[str, Any] = "",
     **settings: Any,
 ) -> Run | list[Run]:
     """Train TD3, like `td3 train`, and return the run with its agent, policies and results.
@@ -64,6 +68,9 @@ def train(
         quiet: Show no progress.
         callbacks: Objects of subclasses of `td3.Callback`. They are not stored; pass them again
             when you resume. The setting `callback=["my_module:MyCallback"]` is stored.
+        cluster: Train on a Ray cluster: `"auto"`, `"local"` or its address. Also a table with
+            `address`, `populations`, `storage` and `wait`, as the flags of `td3 train`. The run
+            then has results and policies; agent and replay buffer are in its `populations/`.
         **settings: Other fields of `td3.config.Config`, for example `seeds=10` or
             `agent={"batch_size": 100}`; also by dotted names: `**{"agent.batch_size": 100}`.
             `steps` is short for `loop.steps`. `start_from` takes a `Run`, a run folder or a policy
@@ -82,13 +89,42 @@ def train(
         run.evaluations["mean_return"]
     """
     if isinstance(environment, list | tuple):
+        if cluster:
+            settings["cluster"] = cluster
         return train_each(list(environment), recipe, run, quiet, callbacks, settings)
     config = read_settings(environment, recipe, settings)
+    if cluster:
+        return train_on_cluster(config, run, cluster, callbacks, quiet)
     trained: list[Training] = []
     with open_display(config, quiet) as shown:
         path = Path(run) if run else None
         folder, code = start(config, path, shown, callbacks, trained.append)
     return finish_run(folder, code, trained)
+
+
+def train_on_cluster(
+    config: Config,
+    run: str | os.PathLike[str] | None,
+    cluster: str | Mapping[str, Any],
+    callbacks: Sequence[Callback],
+    quiet: bool,
+) -> Run:
+    """Train on a Ray cluster."""
+    if callbacks:
+        raise UserError(
+            "callbacks are objects of this process, which the nodes do not have; name the class: "
+            "callback=['my_module:MyCallback']."
+        )
+    options = on_cluster.read_options(cluster)
+    folder, code = on_cluster.start(config, Path(run) if run else None, options, quiet)
+    return finish_cluster_run(folder, code)
+
+
+def finish_cluster_run(folder: Path, code: int) -> Run:
+    """The run. Raises KeyboardInterrupt if the exit code is not 0."""
+    if code:
+        raise KeyboardInterrupt(f"Saved. Continue with: td3.resume({str(folder)!r})")
+    return Run(folder)
 
 
 def finish_run(folder: Path, code: int, trained: list[Training]) -> Run:
@@ -113,7 +149,8 @@ def train_each(
     settings: Mapping[str, Any],
 ) -> list[Run]:
     """Train on one environment after the other; all are checked before the first begins."""
-    names = [read_settings(own, recipe, settings).environment.id for own in environments]
+    shared = {name: value for name, value in settings.items() if name != "cluster"}
+    names = [read_settings(own, recipe, shared).environment.id for own in environments]
     runs = []
     for environment, name in zip(environments, names, strict=True):
         folder = unused_path(Path(run) / folder_name(name)) if run else None

@@ -25,6 +25,7 @@ def tune(
     resume: str | os.PathLike[str] | None = None,
     run: str | os.PathLike[str] | None = None,
     quiet: bool = False,
+    cluster: str | Mapping[str, Any] = "",
     pruner: Any = None,
     plan: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -40,6 +41,7 @@ def tune(
         resume: Folder of a search to continue; other arguments but `quiet` and `pruner` are unused.
         run: Folder to create. Default: a new folder in `runs/`.
         quiet: Show no progress.
+        cluster: Train on a Ray cluster, as in `td3.train`.
         pruner: An Optuna pruner to use instead of successive halving; pass it again to resume.
         plan: Further options of `td3 tune` by their names, for example `{"rows": 32}`: shapes,
             rows, evaluations, episodes, objective, pruner, confirm, storage, study.
@@ -61,6 +63,8 @@ def tune(
         import optuna  # noqa: F401
     except ImportError as error:
         raise UserError("td3.tune needs Optuna: pip install 'td3[tune]'") from error
+    from td3.cluster.run import read_options
+    from td3.cluster.tune import search_on
     from td3.tuning.display import open_tune_display
     from td3.tuning.plan import Plan, read_plan
     from td3.tuning.run import create_search
@@ -78,7 +82,8 @@ def tune(
             raise UserError(f"plan has an unknown option: {error}.") from error
         own, folder = create_search(own, Path(run) if run else None)
     with open_tune_display(own, quiet) as display:
-        outcome = run_tuning(own, folder, display, pruner, is_new=resume is None)
+        kind = search_on(read_options(cluster), folder, quiet)
+        outcome = run_tuning(own, folder, display, pruner, resume is None, kind)
     if outcome.exit_code:
         raise KeyboardInterrupt(f"Saved. Continue with: td3.tune(resume={str(folder)!r})")
     return outcome

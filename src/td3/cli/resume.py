@@ -32,6 +32,8 @@ class Arguments:
     """Continue although the code of the run's variant changed; the result is not exact."""
     ignore_stop: bool = False
     """Drop the run's stop conditions (the table stop in config.toml)."""
+    cluster: str = ""
+    """Address of another Ray cluster, for a run that was started with --cluster."""
     show: bool = False
     """At the end, draw the learning curve and record a video."""
     quiet: bool = False
@@ -42,6 +44,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     from td3.cli.outcome import finish
+    from td3.cluster.run import is_cluster_run
     from td3.config import varied
     from td3.environments.output import output_to_stderr
     from td3.launch.progress import open_display
@@ -51,6 +54,12 @@ def run(arguments: Arguments) -> int:
     if arguments.steps is not None:
         config = varied(config, {"loop.steps": arguments.steps})
     quiet = arguments.quiet or arguments.json
+    if is_cluster_run(arguments.folder):
+        from td3.cluster.run import resume as resume_on_cluster
+
+        code = resume_on_cluster(arguments.folder, arguments.cluster, arguments.steps, quiet)
+        finish(arguments.folder, code, arguments.show, arguments.quiet, arguments.json)
+        return code
     with output_to_stderr(), open_display(config, quiet) as shown:
         from td3.launch.resume import resume  # loads PyTorch, which takes seconds
 

@@ -58,6 +58,23 @@ class Arguments:
         None, "Environment steps per agent.", "Short for --loop.steps.", common=True
     )
     run: Path | None = setting(None, "Run folder to create; default: runs/…", common=True)
+    cluster: str = setting(
+        "",
+        "Train on a Ray cluster: auto, local, or its address.",
+        "auto: the cluster of this machine; local: start Ray on this machine.",
+        common=True,
+    )
+    populations: int = setting(
+        0,
+        "With --cluster: parts to divide the agents into; 0: one for each GPU or core.",
+        "Each is a run of its own. Affects results only by rounding.",
+    )
+    storage: str = setting(
+        "",
+        "With --cluster: shared folder or address for checkpoints.",
+        "Any address of fsspec, e.g. s3://bucket/td3. Default: streamed to this machine.",
+    )
+    wait: str = setting("1m", "With --cluster: how long to wait for the first free place.")
     show: bool = setting(False, "At the end, draw the curve and record a video.", common=True)
     quiet: bool = setting(False, 'Print only the run folder and "not exact".', common=True)
     json: bool = setting(False, "Print the result as JSON.", common=True)
@@ -106,6 +123,15 @@ def run(arguments: Arguments) -> int:
     from td3.launch.progress import open_display
 
     quiet = arguments.quiet or arguments.json
+    if arguments.cluster:
+        from td3.cluster import run as on_cluster
+
+        options = on_cluster.Cluster(
+            arguments.cluster, arguments.populations, arguments.storage, arguments.wait
+        )
+        folder, code = on_cluster.start(config, arguments.run, options, quiet)
+        finish(folder, code, arguments.show, arguments.quiet, arguments.json)
+        return code
     with output_to_stderr(), open_display(config, quiet) as shown:
         from td3.launch.start import start  # loads PyTorch, which takes seconds
 

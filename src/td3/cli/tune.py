@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,6 +17,7 @@ from td3.errors import UserError
 if TYPE_CHECKING:
     from td3.tuning.plan import Plan
     from td3.tuning.run import Outcome
+    from td3.tuning.search import Search
 
 SEEDS = 3
 PASSED = ("trials", "shapes", "rows", "evaluations", "episodes", "objective", "pruner", "confirm")
@@ -79,6 +81,13 @@ class Arguments:
         common=True,
     )
     study: str = setting("", "Name of the study in --storage.", common=True)
+    cluster: str = setting("", "Train on a Ray cluster: auto, local, or its address.", common=True)
+    populations: int = setting(
+        0, "With --cluster: populations at the same time; 0: one for each GPU or core."
+    )
+    checkpoint_storage: str = setting(
+        "", "With --cluster: shared folder or address for checkpoints, as td3 train --storage."
+    )
     run: Path | None = setting(None, "Folder to create; default: runs/tune-…", common=True)
     resume: Path | None = setting(None, "Folder of a search to continue.", common=True)
     quiet: bool = setting(False, "Print nothing but the folder.", common=True)
@@ -127,9 +136,19 @@ def run(arguments: Arguments) -> int:
     else:
         plan, folder = create_search(make_plan(arguments), arguments.run)
     with open_tune_display(plan, quiet=arguments.quiet or arguments.json) as display:
-        outcome = tune(plan, folder, display, is_new=not arguments.resume)
+        kind = search_kind(arguments, folder)
+        outcome = tune(plan, folder, display, is_new=not arguments.resume, kind=kind)
     report(outcome, arguments)
     return outcome.exit_code
+
+
+def search_kind(arguments: Arguments, folder: Path) -> "Callable[..., Search]":
+    """What makes the search: on this machine, or on a cluster."""
+    from td3.cluster.run import Cluster
+    from td3.cluster.tune import search_on
+
+    options = Cluster(arguments.cluster, arguments.populations, arguments.checkpoint_storage)
+    return search_on(options, folder, arguments.quiet or arguments.json)
 
 
 def report(outcome: "Outcome", arguments: Arguments) -> None:

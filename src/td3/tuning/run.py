@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from td3.run.folder import folder_name, unused_path
 from td3.run.lock import LOCK_FILE
 from td3.signals import StopRequest
 from td3.text import count
-from td3.tuning.confirm import Confirmation, confirm, read_confirmation
+from td3.tuning.confirm import Confirmation, read_confirmation
 from td3.tuning.display import TuneDisplay
 from td3.tuning.journal import JOURNAL
 from td3.tuning.page import write_page
@@ -73,15 +74,21 @@ def create_search(plan: Plan, folder: Path | None) -> tuple[Plan, Path]:
 
 
 def tune(
-    plan: Plan, folder: Path, display: TuneDisplay, pruner: Any = None, is_new: bool = False
+    plan: Plan,
+    folder: Path,
+    display: TuneDisplay,
+    pruner: Any = None,
+    is_new: bool = False,
+    kind: Callable[..., Search] = Search,
 ) -> Outcome:
     """Run a search, or continue it, until its report is written.
 
     `is_new`: `create_search` has just made the folder; if the search is refused, it is removed.
+    `kind` makes the search.
     """
     display.print(f"Folder: {folder}")
     try:
-        with open_search(plan, folder, pruner) as search:
+        with open_search(plan, folder, pruner, kind) as search:
             return run_search(search, display)
     except RunStopped as error:
         text = str(error).rstrip(".")
@@ -116,7 +123,7 @@ def run_search(search: Search, display: TuneDisplay) -> Outcome:
     if best and needed and not is_current(confirmation, best):
         seeds = count(plan.confirm, "fresh seed")
         display.print(f"Confirming trial {best.number} and the default with {seeds} each.")
-        confirmation, code = confirm(plan, best, folder, display.quiet)
+        confirmation, code = search.confirm(best, display.quiet)
     if not code:
         write_page(plan, search.trials, results, confirmation, folder)
     return Outcome(folder, results, confirmation, code)

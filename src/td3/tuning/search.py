@@ -19,8 +19,10 @@ from td3.run.lock import lock_run
 from td3.run.versions import differences
 from td3.signals import StopRequest
 from td3.training.metrics import Sink
+from td3.tuning.confirm import Confirmation, confirm
 from td3.tuning.plan import Plan
 from td3.tuning.refill import ChangingPopulation
+from td3.tuning.results import TrialResult
 from td3.tuning.rows import TrialTraining
 from td3.tuning.trials import Halving, Place, Trials, open_storage
 
@@ -30,6 +32,8 @@ OnTraining = Callable[[TrialTraining], None]
 
 class Search:
     """A study and the populations that train its trials, in one folder."""
+
+    training_kind = TrialTraining
 
     def __init__(self, plan: Plan, folder: Path, study: optuna.Study, pruner: Any = None) -> None:
         self.plan, self.folder, self.space = plan, folder, plan.space
@@ -54,6 +58,10 @@ class Search:
                 remove_state(self.path(number))
             number += 1
         return True
+
+    def confirm(self, best: TrialResult, hidden: bool) -> tuple[Confirmation | None, int]:
+        """Compare a trial with the default; returns None if it was stopped, and an exit code."""
+        return confirm(self.plan, best, self.folder, hidden)
 
     def path(self, number: int) -> Path:
         return self.folder / "populations" / f"{number:04d}"
@@ -90,7 +98,7 @@ class Search:
                     replay_place=setup.replay_place,
                     first=setup.environment,
                     sinks=self.sinks,
-                    kind=TrialTraining,
+                    kind=self.training_kind,
                     population_kind=ChangingPopulation,
                 )
             )
@@ -152,11 +160,13 @@ def open_study(plan: Plan, folder: Path) -> Iterator[optuna.Study]:
 
 
 @contextmanager
-def open_search(plan: Plan, folder: Path, pruner: Any = None) -> Iterator[Search]:
-    """Lock the folder of a search and open its study."""
+def open_search(
+    plan: Plan, folder: Path, pruner: Any = None, kind: Callable[..., Search] = Search
+) -> Iterator[Search]:
+    """Lock the folder of a search and open its study; `kind` makes the search."""
     make_folder(folder)
     with lock_run(folder) as lock, open_study(plan, folder) as study:
-        search = Search(plan, folder, study, pruner)
+        search = kind(plan, folder, study, pruner)
         search.check_lock = lock.check
         yield search
 
