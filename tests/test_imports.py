@@ -23,7 +23,8 @@ LAYERS = """
     launch
     report doctor bench exports
     play tuning
-    api testing
+    api testing microscope
+    studio
     lessons
     cli
 """
