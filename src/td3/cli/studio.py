@@ -25,19 +25,25 @@ class Arguments:
     """Folder with runs, or one run."""
     port: int = 0
     """Port; 0 chooses a free one."""
+    reference: tuple[Path, ...] = ()
+    """Published curves to compare with: CSV files (env, step, mean_return, std_return, seeds)."""
     browser: bool = True
     """Open the page in the default browser."""
 
 
 def run(arguments: Arguments) -> int:
+    from td3.report.reference import read_reference
     from td3.serving import LocalServer
-    from td3.studio.site import finder
+    from td3.studio.site import Studio
 
     folder = arguments.folder
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
         raise UserError(f"{folder} {what}; name the folder that has your runs.")
-    server = LocalServer(finder(folder.resolve()), arguments.port)
+    for path in arguments.reference:
+        read_reference(path)  # a mistake is found now, not in the browser
+    studio = Studio(folder.resolve(), {path.stem: path for path in arguments.reference})
+    server = LocalServer(studio.find, arguments.port)
     print(f"Studio: {server.address}\nCtrl-C stops it.", flush=True)
     if arguments.browser:
         webbrowser.open(server.address)
