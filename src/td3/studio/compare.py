@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from td3.errors import UserError
-from td3.report.curves import DEFAULTS, Curve, SeedLine, XAxis, curves
+from td3.report.curves import DEFAULTS, NOT_LEARNING, Curve, SeedLine, XAxis, curves
 from td3.report.page import table
 from td3.report.reference import Reference, matching, read_reference
 from td3.report.summary import RunSummary
@@ -18,7 +18,7 @@ from td3.studio.series import listed, xy
 MOST_RUNS = 200
 POINTS = 600
 MOST_LINES = 400
-IGNORED = ("seed", "seeds", "grid.")
+LEARNING = ("environment.", "agent.", "loop.", "variant.")
 
 
 def compare(runs: list[LiveRun], x: XAxis, references: dict[str, Path]) -> dict[str, Any]:
@@ -136,11 +136,12 @@ def points(runs: list[LiveRun]) -> list[dict[str, Any]]:
             for group in run.groups():
                 mean = group["mean"]
                 trained = mean[group["steps"] > 0] if len(mean) else mean
-                own = {k: v for k, v in base.items() if not k.startswith(IGNORED)}
+                own = {k: v for k, v in base.items() if k.startswith(LEARNING)}
                 found.append(
                     {
                         "run": run.key,
                         "agents": group["agents"],
+                        "task": own["environment.id"],
                         "settings": own | group["settings"],
                         "seeds": len(group["values"]),
                         "steps": int(group["steps"][-1]) if len(mean) else 0,
@@ -153,7 +154,15 @@ def points(runs: list[LiveRun]) -> list[dict[str, Any]]:
 
 
 def with_differences(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with only those settings in which they differ."""
-    names = dict.fromkeys(name for row in rows for name in row["settings"])
-    kept = [name for name in names if len({repr(row["settings"].get(name)) for row in rows}) > 1]
-    return [row | {"settings": {name: row["settings"].get(name) for name in kept}} for row in rows]
+    """The rows with only those settings that affect learning and differ within their task."""
+    found = []
+    for task in dict.fromkeys(row["task"] for row in rows):
+        peers = [row for row in rows if row["task"] == task]
+        names = dict.fromkeys(name for row in peers for name in row["settings"])
+        kept = [
+            name
+            for name in names
+            if name not in NOT_LEARNING and len({repr(p["settings"].get(name)) for p in peers}) > 1
+        ]
+        found += [p | {"settings": {name: p["settings"].get(name) for name in kept}} for p in peers]
+    return found

@@ -9,7 +9,7 @@ from td3.doctor.check import Check
 from td3.doctor.learning_checks import Learner, check_learner
 from td3.report.summary import RunSummary, finite
 from td3.studio.command import train_command
-from td3.studio.explain import anchor_of, explanations
+from td3.studio.explain import anchor_of, explanations, signs
 from td3.studio.live_run import LiveRun
 from td3.studio.media import EXPORTS, film_names, policy_names
 
@@ -68,12 +68,9 @@ def metrics(run: LiveRun) -> list[dict[str, Any]]:
     ordered += [name for name in names if name not in FIRST]
     known = explanations()
     return [
-        {
-            "name": name,
-            "kind": names[name],
-            "anchor": anchor_of(name) if anchor_of(name) in known else "",
-        }
+        {"name": name, "kind": names[name], "anchor": anchor, **signs(name)}
         for name in ordered
+        for anchor in [anchor_of(name) if anchor_of(name) in known else ""]
     ]
 
 
@@ -82,14 +79,14 @@ def events(run: LiveRun) -> list[dict[str, Any]]:
     found = []
     for event in run.events[-SHOWN_EVENTS:]:
         facts = {k: v for k, v in event.items() if k not in ("time", "event", "step", "format")}
-        text = str(facts.pop("message", facts.pop("reason", "")))
-        text += "".join(f"{' · ' if text else ''}{key} {value}" for key, value in facts.items())
+        text = [str(facts.pop(name)) for name in ("message", "reason") if name in facts]
+        text += [f"{name}: {value}" for name, value in facts.items()]
         found.append(
             {
                 "time": finite(event.get("time")),
                 "event": str(event.get("event"))[:40],
                 "step": finite(event.get("step")),
-                "text": text[:1000],
+                "text": " · ".join(text)[:1000],
             }
         )
     return found[::-1]

@@ -25,42 +25,38 @@ def anchor_of(metric: str) -> str:
 
 @functools.cache
 def explanations() -> dict[str, dict[str, Any]]:
-    """Anchor → title, one or two sentences, healthy, alarming, and the section as blocks."""
-    checkout = Path(__file__).parents[3] / GUIDE
-    path = PACKAGED if PACKAGED.is_file() else checkout
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    found = {}
-    parts = HEADING.split(text)
-    signs = overview(parts[0])
+    """Anchor → title, one or two sentences, and the section of the guide as blocks."""
+    found: dict[str, dict[str, Any]] = {}
+    parts = HEADING.split(guide())
     for title, anchor, section in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         short = METRICS.get(anchor, ("", ""))[1]
-        healthy, alarming = signs.get(anchor, ("", ""))
-        found[anchor] = {
-            "title": title,
-            "short": short,
-            "healthy": healthy,
-            "alarming": alarming,
-            "blocks": blocks(section),
-        }
+        found[anchor] = {"title": title, "short": short, "blocks": blocks(section)}
     for anchor, (title, short) in METRICS.items():  # an installation without the guide
-        empty: dict[str, Any] = {
-            "title": title,
-            "short": short,
-            "healthy": "",
-            "alarming": "",
-            "blocks": [],
-        }
-        found.setdefault(anchor, empty)
+        found.setdefault(anchor, {"title": title, "short": short, "blocks": []})
     return found
 
 
-def overview(text: str) -> dict[str, tuple[str, str]]:
-    """Anchor → what is healthy and what is alarming, from the table of the guide."""
-    rows = re.findall(r"^\| \[[^]]+\]\(#([\w-]+)\) \|[^|]*\| ([^|]*) \| ([^|]*) \|$", text, re.M)
+@functools.cache
+def guide() -> str:
+    """The text of the guide; empty if this installation lacks it."""
+    checkout = Path(__file__).parents[3] / GUIDE
+    path = PACKAGED if PACKAGED.is_file() else checkout
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+@functools.cache
+def overview() -> dict[str, dict[str, str]]:
+    """Metric → what is healthy and what is alarming, from the table of the guide."""
+    rows = re.findall(r"^\| \[.+?\| `(\w+)`[^|]*\| ([^|]*) \| ([^|]*) \|$", guide(), re.M)
     return {
-        anchor: (plain(healthy), "" if alarming == "–" else plain(alarming))
-        for anchor, healthy, alarming in rows
+        name: {"healthy": plain(healthy), "alarming": "" if alarming == "–" else plain(alarming)}
+        for name, healthy, alarming in rows
     }
+
+
+def signs(metric: str) -> dict[str, str]:
+    """What is healthy and what is alarming; empty if the guide's table does not say it."""
+    return overview().get(metric, {"healthy": "", "alarming": ""})
 
 
 def plain(markdown: str) -> str:
