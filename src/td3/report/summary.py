@@ -264,8 +264,8 @@ def _read_lines(path: Path) -> tuple[list[Record], int]:
 
 
 def is_metric(record: Record) -> bool:
-    whole = all(is_whole(record.get(key, 0)) for key in ("step", "agent", "seed"))
-    if not whole or "step" not in record or "agent" not in record:
+    step, agent, seed = record.get("step"), record.get("agent"), record.get("seed", 0)
+    if not (is_whole(step) and is_whole(agent) and is_whole(seed)):
         return False
     if record.get("kind") == "evaluation":
         return finite(record.get("mean_return")) is not None

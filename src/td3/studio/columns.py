@@ -1,16 +1,16 @@
 """The numbers of one agent's records as columns: small in memory, quick to draw."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from td3.report.summary import Floats, Steps, finite
+from td3.report.summary import Floats, Steps
 
 MOST_COLUMNS = 100
 IDENTITY = ("kind", "step", "agent", "seed", "settings")
-NAN = float("nan")
+NAN, LARGEST = float("nan"), 1e300
 
 
 class Columns:
@@ -25,15 +25,20 @@ class Columns:
     def add(self, step: int, record: Mapping[str, Any]) -> None:
         if self.steps and self.steps[-1] >= step:
             self.rewind(step)
-        row = {**record, **nested(record)}
-        for name, value in row.items():
-            number = None if name in IDENTITY else finite(value)
-            if number is not None and name not in self.values and len(self.values) < MOST_COLUMNS:
-                self.values[name] = array("d", [NAN] * len(self.steps))
-        for name, column in self.values.items():
-            number = finite(row.get(name))
-            column.append(NAN if number is None else number)
+        known, found = self.values, 0
+        for name, value in numbers(record):
+            column = known.get(name)
+            if column is None:
+                if len(known) == MOST_COLUMNS:
+                    continue
+                column = known[name] = array("d", [NAN]) * len(self.steps)
+            column.append(value)
+            found += 1
         self.steps.append(step)
+        if found < len(known):
+            for column in known.values():
+                if len(column) < len(self.steps):
+                    column.append(NAN)
 
     def rewind(self, step: int) -> None:
         """Remove the records from a step on."""
@@ -63,15 +68,19 @@ class Columns:
         return float(values[-1]) if len(values) else None
 
 
-def nested(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of tables such as `info` by dotted names."""
-    return {
-        f"{name}.{key}": value
-        for name, table in record.items()
-        if isinstance(table, dict) and name not in IDENTITY
-        for key, value in table.items()
-        if isinstance(key, str) and len(key) <= MOST_COLUMNS and key.isprintable()
-    }
+def numbers(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """The finite numbers of a record by name; those of tables such as `info` by dotted names."""
+    for name, value in record.items():
+        kind = type(value)
+        if kind is float or kind is int:
+            if name not in IDENTITY and -LARGEST < value < LARGEST:
+                yield prefix + name, value
+        elif kind is dict and not prefix and name not in IDENTITY:
+            yield from numbers(printable(value), f"{name}.")
+
+
+def printable(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: own for key, own in table.items() if len(key) <= 100 and key.isprintable()}
 
 
 def thin(x: Floats, y: Floats, points: int) -> tuple[Floats, Floats]:

@@ -6,6 +6,8 @@ from typing import Any
 
 from td3.config import Config, dotted, load_recipe, recipe_names, to_dict
 
+FACTS = ("versions", "machine", "code", "source")
+"""Tables of config.toml that are no settings."""
 UNNAMED = ("recipe", "environment.id", "loop.steps", "variant.name")
 
 
@@ -14,7 +16,7 @@ def train_command(config: Mapping[str, Any]) -> str:
 
     Nothing is imported: the settings of a variant of your own are all given.
     """
-    tables = {k: v for k, v in config.items() if k not in ("versions", "machine", "code", "source")}
+    tables = {k: v for k, v in config.items() if k not in FACTS}
     grid = tables.pop("grid", {})
     kwargs = dict(tables.get("environment", {}).get("kwargs", {}))
     given = {k: v for k, v in dotted(tables) if not k.startswith("environment.kwargs.")}

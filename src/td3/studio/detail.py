@@ -27,7 +27,6 @@ def describe(run: LiveRun) -> dict[str, Any]:
             "row": run.row(),
             "folder": str(run.folder),
             "metrics": metrics(run),
-            "explanations": explanations(),
             "films": film_names(run.folder),
             "policies": policy_names(run.folder),
             "exports": list(EXPORTS),

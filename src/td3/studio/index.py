@@ -13,7 +13,7 @@ from td3.studio.live_run import LiveRun
 
 DEEPEST, MOST_FOLDERS, MOST_RUNS = 5, 20_000, 5000
 BUDGET = 0.4  # seconds that one answer may spend on reading
-QUIET_SECONDS = 2.0  # between looks at runs that do not train
+QUIET_SECONDS = 3.0  # between looks at runs that do not train
 LOOK_SECONDS = 0.2  # between looks at anything
 MOST_FULL = 24  # runs whose training records are kept in memory
 

@@ -26,6 +26,7 @@ from td3.report.summary import (
 )
 from td3.run.lock import is_locked
 from td3.studio.columns import Columns
+from td3.studio.command import FACTS
 from td3.studio.tail import Tail, parse_lines, reason
 
 MOST_EVENTS = 2000  # besides those of progress
@@ -46,8 +47,12 @@ class LiveRun:
         )
         self.config_file = Tail(folder / "config.toml")
         self.config: dict[str, Any] = {}
+        self.settings: dict[str, Any] = {}
+        """By dotted names, without versions and machine."""
+        self.known_agents: tuple[int, Any] | None = None
         self.problem, self.running, self.full, self.looked = "", False, False, False
         self.resets = 0
+        """How often records that were read before became void."""
         self.forget_metrics()
         self.forget_events()
 
@@ -60,6 +65,7 @@ class LiveRun:
         self.damaged = 0
 
     def forget_events(self) -> None:
+        self.resets += 1
         self.events: list[Record] = []
         self.progress = Columns()
 
@@ -96,12 +102,14 @@ class LiveRun:
         return self.metrics.more or self.events_file.more or not self.looked
 
     def need_full(self) -> None:
-        """Read the records of training too, from the beginning."""
+        """Read the records of training and progress too, from the beginning."""
         with self.lock:
             if not self.full:
                 self.full = True
                 self.metrics.forget()
+                self.events_file.forget()
                 self.forget_metrics()
+                self.forget_events()
                 while self.refresh() and self.more:
                     pass
 
@@ -114,13 +122,17 @@ class LiveRun:
 
     def read_config(self) -> None:
         self.config_file.seen = self.config_file.stamp()
+        self.known_agents = None
         try:
             if (self.folder / "config.toml").is_symlink():
                 raise UserError("config.toml is a symbolic link.")
             self.config, self.problem = read_settings(self.folder), ""
             agents_of(self.config, {})
+            tables = {k: v for k, v in self.config.items() if k not in FACTS}
+            self.settings = dict(dotted(tables))
         except (UserError, OSError, ValueError, TypeError) as error:
-            self.config, self.problem = {}, reason(error).replace(f"{self.folder}/", "")
+            self.settings, self.config = {}, {}
+            self.problem = reason(error).replace(f"{self.folder}/", "")
 
     def read_stored(self) -> None:
         """Results that were stored as curves.csv only."""
@@ -134,6 +146,9 @@ class LiveRun:
                 self.take_metric(record)
 
     def take_events(self, lines: list[bytes]) -> None:
+        if not self.full:
+            progress = [line for line in lines if b'"progress"' in line]
+            lines = [line for line in lines if b'"progress"' not in line] + progress[-RECENT:]
         for event in parse_lines(lines)[0]:
             now, step = finite(event.get("time")), event.get("step")
             progress = event.get("event") == "progress" and now is not None
@@ -197,10 +212,11 @@ class LiveRun:
         return self.resets + sum(own.rewinds for own in self.series.values())
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Settings by dotted names, without versions and machine."""
-        skipped = ("versions", "machine", "code", "source")
-        return dict(dotted({k: v for k, v in self.config.items() if k not in skipped}))
+    def agents(self) -> tuple[dict[int, int], dict[int, dict[str, float]]]:
+        """The seed of each agent, and its settings from the grid."""
+        if self.known_agents is None or self.known_agents[0] != len(self.seeds):
+            self.known_agents = (len(self.seeds), agents_of(self.config, self.seeds))
+        return self.known_agents[1]
 
     @property
     def steps(self) -> int:
@@ -227,7 +243,7 @@ class LiveRun:
         with self.lock:
             if not self.config:
                 raise UserError(self.problem or f"{self.key} has no settings.")
-            seeds, own = agents_of(self.config, self.seeds)
+            seeds, own = self.agents
             last: dict[int, tuple[Record, ...]] = {
                 agent: ({"step": self.steps},) for agent in seeds
             }
@@ -257,7 +273,7 @@ class LiveRun:
 
     def groups(self) -> list[dict[str, Any]]:
         """The agents of each combination of settings: mean over seeds at shared steps."""
-        seeds, own = agents_of(self.config, self.seeds)
+        seeds, own = self.agents
         members: dict[str, list[int]] = {}
         for agent in seeds:
             members.setdefault(repr(own[agent]), []).append(agent)
@@ -299,7 +315,7 @@ class LiveRun:
 
     def facts(self) -> dict[str, Any]:
         """The part of the row that needs settings."""
-        seeds, own = agents_of(self.config, self.seeds)
+        seeds, own = self.agents
         speed, asked = self.speed, self.asked
         left = None
         if self.status == "running" and speed and asked:
@@ -315,6 +331,7 @@ class LiveRun:
             "asked": asked,
             "speed": speed,
             "left": left,
+            "evaluations": sum(len(g["steps"]) * len(g["agents"]) for g in groups),
             "warnings": sum(event.get("event") == "warning" for event in self.events),
             **(best_of(top) if top else {}),
         }

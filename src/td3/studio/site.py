@@ -18,6 +18,7 @@ from td3.report.curves import XAxis
 from td3.serving import Content, Find
 from td3.studio.compare import compare, points
 from td3.studio.detail import describe, show
+from td3.studio.explain import explanations
 from td3.studio.index import Index
 from td3.studio.live_run import LiveRun
 from td3.studio.media import make_export, read_film
@@ -59,6 +60,7 @@ class Studio:
             "series": self.series,
             "episodes": lambda query: episodes(self.full(query), number(query, "agent")),
             "units": self.units,
+            "explanations": lambda query: explanations(),
             "compare": self.compare,
             "points": lambda query: points(self.several(query)),
             "study": self.study,
@@ -132,7 +134,10 @@ class Studio:
         chosen = set(texts(query, "references"))
         references = {name: path for name, path in self.references.items() if name in chosen}
         axis: XAxis = "hours" if query.get("x") == "hours" else "steps"
-        return compare(self.several(query), axis, references)
+        runs = self.several(query)
+        for run in runs if axis == "hours" else []:
+            self.index.get_full(run.key)  # the list knows only the newest times
+        return compare(runs, axis, references)
 
     def study(self, query: Query) -> dict[str, Any]:
         """A search of td3 tune; read again if its files changed."""

@@ -26,8 +26,8 @@ export class Episodes {
       this.known = agents;
       this.agent.replaceChildren(...detail.agents.map((own) => h("option", { value: own.agent }, label(own))));
       this.agent.hidden = detail.agents.length < 2;
+      if (detail.agents.length) this.load();
     }
-    if (detail.agents.length) this.load();
   }
 
   async load() {

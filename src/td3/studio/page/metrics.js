@@ -10,6 +10,7 @@ const POINTS = 500;
 const FEW = 12; // agents that are shown at first
 const LOGARITHMIC = ["critic_loss"];
 const REFRESH_MS = 400;
+let known = null; // the texts of the guide
 
 export class Metrics {
   constructor(key) {
@@ -23,14 +24,16 @@ export class Metrics {
   }
 
   /** The metrics and agents that the run has. */
-  describe(detail) {
+  async describe(detail) {
     const names = detail.metrics.map((metric) => metric.name).join();
     const agents = detail.agents.map((own) => own.agent).join();
-    if (agents !== this.known) this.chooseAgents(detail.agents);
-    this.known = agents;
+    if (agents !== this.listed) this.chooseAgents(detail.agents);
+    this.listed = agents;
     if (names !== this.names) {
       this.names = names;
-      for (const metric of detail.metrics) this.card(metric, detail.explanations[metric.anchor]);
+      known ??= ask("explanations");
+      const explanations = await known.catch(() => ({}));
+      for (const metric of detail.metrics) this.card(metric, explanations[metric.anchor]);
       this.load();
     }
   }

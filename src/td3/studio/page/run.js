@@ -9,7 +9,7 @@ import { progress } from "./list.js";
 import { Metrics } from "./metrics.js";
 import { Points } from "./parallel.js";
 
-const DETAIL_MS = 2000; // between readings of everything but the numbers
+const DETAIL_MS = 10_000; // between readings of everything but the numbers
 
 export class RunPage {
   constructor(runs, key) {
@@ -42,17 +42,21 @@ export class RunPage {
       return;
     }
     if (!row || !keys.has(this.key) || !this.detail) return;
+    const before = this.detail.row;
     this.detail.row = row;
     this.drawHead();
-    this.curves.refresh();
     this.metrics.refresh();
-    this.soon();
+    if (row.evaluations !== before.evaluations) {
+      this.curves.refresh();
+      this.episodes.load();
+    }
+    this.soon(row.status !== before.status || row.warnings !== before.warnings ? 500 : DETAIL_MS);
   }
 
   /** Read everything again, not too often. */
-  soon() {
+  soon(pause) {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.load(), Math.max(0, this.asked + DETAIL_MS - Date.now()));
+    this.timer = setTimeout(() => this.load(), Math.max(0, this.asked + pause - Date.now()));
   }
 
   async load() {
