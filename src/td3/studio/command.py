@@ -18,7 +18,7 @@ def train_command(config: Mapping[str, Any]) -> str:
     """
     tables = {k: v for k, v in config.items() if k not in FACTS}
     grid = tables.pop("grid", {})
-    kwargs = dict(tables.get("environment", {}).get("kwargs", {}))
+    kwargs = tables["environment"].get("kwargs", {})
     given = {k: v for k, v in dotted(tables) if not k.startswith("environment.kwargs.")}
     recipe = str(given.get("recipe", ""))
     known = recipe in recipe_names()
@@ -36,11 +36,15 @@ def train_command(config: Mapping[str, Any]) -> str:
         if key in UNNAMED or same or (key not in plain and not key.startswith("variant.")):
             continue
         words += flag(key, value)
-    if kwargs:
+    if isinstance(kwargs, dict) and kwargs:
         words += ["--environment.kwargs", *(str(word) for pair in kwargs.items() for word in pair)]
-    if grid:
-        words += ["--grid", *(f"{k}={','.join(map(str, v))}" for k, v in dotted(grid))]
+    if isinstance(grid, dict) and grid:
+        words += ["--grid", *(f"{k}={','.join(map(str, values_of(v)))}" for k, v in dotted(grid))]
     return shlex.join(words)
+
+
+def values_of(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def flag(key: str, value: Any) -> list[str]:
@@ -49,7 +53,7 @@ def flag(key: str, value: Any) -> list[str]:
     name = name.replace("_", "-")
     if isinstance(value, bool):
         return [f"--{table}{point}{'' if value else 'no-'}{name}"]
-    values = value if isinstance(value, tuple) else (value,)
+    values = values_of(value)
     if key == "callback":
         return [word for own in values for word in ("--callback", str(own))]
     return [f"--{table}{point}{name}", *map(str, values)]

@@ -94,7 +94,8 @@ class Index:
             if quiet:
                 self.find()
             end = now + BUDGET
-            for run in list(self.runs.values()):
+            # Unread ones first, so that every answer brings something new.
+            for run in sorted(self.runs.values(), key=lambda run: not run.more):
                 if not (quiet or run.running or run.more):
                     continue
                 changed = run.refresh()

@@ -147,8 +147,8 @@ class LiveRun:
 
     def take_events(self, lines: list[bytes]) -> None:
         if not self.full:
-            progress = [line for line in lines if b'"progress"' in line]
-            lines = [line for line in lines if b'"progress"' not in line] + progress[-RECENT:]
+            speeds = [line for line in lines if b'"progress"' in line]
+            lines = [line for line in lines if b'"progress"' not in line] + speeds[-RECENT:]
         for event in parse_lines(lines)[0]:
             now, step = finite(event.get("time")), event.get("step")
             progress = event.get("event") == "progress" and now is not None
