@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.studio import evaluation_record, train_record, write_run
 from td3.run.lock import lock_run
 from td3.serving import LocalServer
-from td3.studio.site import Studio
+from td3.studio.site import GONE, Studio
 
 GRID = '\n[grid]\n"agent.tau" = [0.005, 0.02]\n'
 
@@ -90,7 +90,8 @@ def ask(studio: Studio, name: str, **query: Any) -> Any:
     """The answer of api/NAME.json; None if there is no such thing."""
     texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in query.items()}
     content = studio.find(f"api/{name}.json", texts)
-    return None if content is None else json.loads(content.body)
+    answer = None if content is None else json.loads(content.body)
+    return None if answer == {"error": GONE} else answer
 
 
 def rows(studio: Studio) -> dict[str, Any]:

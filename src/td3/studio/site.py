@@ -32,6 +32,7 @@ REFERENCES = {  # in a checkout
     "PyBullet": "pybullet.csv",
 }
 MOST_PLAYED = 4  # playgrounds that are kept in memory
+GONE = "It does not exist, or not any more."
 Query = Mapping[str, str]
 
 
@@ -70,7 +71,9 @@ class Studio:
         """The content at a path, or None."""
         try:
             return self.answer(path, query)
-        except (Missing, FileNotFoundError):
+        except Missing:  # a browser reports 404 as an error in its console
+            return data({"error": GONE}) if path.startswith("api/") else None
+        except FileNotFoundError:
             return None
         except (UserError, OSError) as error:  # of a run: the page shows it
             return data({"error": str(error)})

@@ -3,7 +3,6 @@
 /** Ask for api/NAME.json. Throws an Error with the server's sentence. */
 export async function ask(name, query = {}) {
   const response = await fetch(`api/${name}.json?${encode(query)}`, { cache: "no-store" });
-  if (response.status === 404) throw new Error("It does not exist any more.");
   if (!response.ok) throw new Error(await response.text());
   const answer = await response.json();
   if (answer.error) throw new Error(answer.error);

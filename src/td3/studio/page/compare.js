@@ -20,6 +20,7 @@ export class ComparePage {
   }
 
   update(keys) {
+    this.curves.offerReferences();
     if (this.keys.some((key) => keys.has(key)) && this.curves.answer) {
       this.curves.refresh();
       this.points.soon();

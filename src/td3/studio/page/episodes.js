@@ -17,7 +17,7 @@ export class Episodes {
     this.element = h("section", { class: "panel", hidden: true },
       h("div", { class: "row" }, h("h2", {}, "Evaluation episodes"), h("span", { class: "grow" }), this.agent),
       h("div", { class: "columns" }, h("div", {}, this.chart.element, h("p", { class: "quiet" }, "Lines: the mean, the best and the worst episode of each evaluation.")),
-        h("div", {}, h("label", { class: "row" }, "Evaluation at step", this.step, this.slider), this.list)));
+        h("div", {}, h("label", { class: "row" }, "Evaluation at step ", this.step, this.slider), this.list)));
   }
 
   describe(detail) {

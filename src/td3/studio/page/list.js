@@ -150,7 +150,7 @@ export class ListPage {
     if (this.selected.size) location.hash = `#/compare/${encodeURIComponent(JSON.stringify([...this.selected]))}`;
   }
 
-  key(event) {
+  press(event) {
     const lines = this.shown.map((own) => own.line);
     const at = lines.indexOf(document.activeElement?.closest("tr"));
     const key = lines[at]?.dataset.run;

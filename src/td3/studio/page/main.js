@@ -59,7 +59,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "Escape" && !help.open && view !== list) location.hash = "#/";
   else if (typing(event.target)) return;
   else if (event.key === "?") help.showModal();
-  else if (view.key?.(event)) event.preventDefault();
+  else if (view.press?.(event)) event.preventDefault();
 });
 document.getElementById("keys").addEventListener("click", () => document.getElementById("help").showModal());
 window.addEventListener("hashchange", show);

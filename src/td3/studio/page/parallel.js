@@ -6,6 +6,7 @@ import { integer, number, value as words } from "./format.js";
 import { address } from "./list.js";
 
 const [HEIGHT, TOP, SIDE, APART] = [260, 34, 60, 120];
+const NEAR = 3; // how far beyond the pointer a range reaches
 const MOST = 1500; // lines that are drawn
 const REFRESH_MS = 3000;
 
@@ -99,14 +100,14 @@ export class Points {
     const start = place(event);
     let range = null;
     const move = (e) => {
-      range = [Math.min(start, place(e)), Math.max(start, place(e))];
+      range = [Math.min(start, place(e)) - NEAR, Math.max(start, place(e)) + NEAR];
       brush.setAttribute("class", "brush");
       brush.setAttribute("y", range[0]);
       brush.setAttribute("height", range[1] - range[0]);
     };
     const end = () => {
       window.removeEventListener("pointermove", move);
-      if (range && range[1] - range[0] > 3) this.limits.set(own.name, range);
+      if (range && range[1] - range[0] > 3 * NEAR) this.limits.set(own.name, range);
       else this.limits.delete(own.name);
       this.draw();
     };

@@ -36,6 +36,7 @@ export class RunPage {
   }
 
   update(keys) {
+    this.curves.offerReferences();
     const row = this.runs.rows.get(this.key);
     if (!row && this.runs.loaded && keys.has(this.key)) {
       this.problem.replaceChildren(note("error", "This run does not exist any more", "It was deleted, moved or renamed. What is shown was read before."));
