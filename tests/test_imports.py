@@ -24,7 +24,8 @@ LAYERS = """
     report doctor bench exports
     play tuning
     cluster
-    api testing
+    api testing microscope
+    studio
     lessons
     cli
 """

@@ -6,6 +6,7 @@ resolves to 127.0.0.1), or if another web page sent it (Origin, Sec-Fetch-Site).
 path to a file: the caller's `find` knows every address that exists.
 """
 
+import gzip
 import secrets
 import socketserver
 import sys
@@ -17,6 +18,8 @@ from urllib.parse import parse_qsl, urlsplit
 from td3.errors import UserError
 
 IDLE_SECONDS = 30  # a connection that sends nothing is closed
+SMALL = 2**11  # bytes; a shorter answer is not compressed
+COMPRESSED = ("application/json", "text/")
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -33,6 +36,8 @@ class Content(NamedTuple):
     body: bytes
     type: str
     """Media type, e.g. "text/html; charset=utf-8"."""
+    download: str = ""
+    """Name of the file that the browser stores instead of showing it: letters, digits, dots, -."""
 
 
 Find = Callable[[str, Mapping[str, str]], Content | None]
@@ -98,6 +103,7 @@ class Handler(BaseHTTPRequestHandler):
     server: LocalServer
     timeout = IDLE_SECONDS
     server_version, sys_version = "td3", ""
+    protocol_version = "HTTP/1.1"  # a page that follows a run keeps its connection
 
     def do_GET(self) -> None:
         self.answer(send_body=True)
@@ -106,6 +112,8 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(send_body=False)
 
     def answer(self, send_body: bool) -> None:
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # its body would be read as the next request
         if problem := self.problem():
             self.refuse(403, problem)
             return
@@ -144,11 +152,20 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         for name, value in HEADERS.items():
             self.send_header(name, value)
+        body = content.body
+        accepts = "gzip" in self.headers.get("Accept-Encoding", "")
+        if accepts and len(body) > SMALL and content.type.startswith(COMPRESSED):
+            body = gzip.compress(body, compresslevel=1)
+            self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Type", content.type)
-        self.send_header("Content-Length", str(len(content.body)))
+        self.send_header("Content-Length", str(len(body)))
+        if content.download:
+            self.send_header("Content-Disposition", f'attachment; filename="{content.download}"')
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         if send_body:
-            self.wfile.write(content.body)
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Print nothing: the address contains the token."""

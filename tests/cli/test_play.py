@@ -45,7 +45,9 @@ def test_play_serves_the_named_run_only_and_stops_with_ctrl_c(tmp_path: Path) ->
             connection = HTTPConnection("127.0.0.1", address.port or 0, timeout=5)
             connection.request("GET", path, headers={"Host": host})
             response = connection.getresponse()
-            return response.status, response.read()
+            answer = response.status, response.read()
+            connection.close()
+            return answer
 
         base = address.path
         assert ask(f"{base}films/0.mp4") == (200, b"film")

@@ -28,6 +28,7 @@ COMMANDS = {
     "video": "record a trained policy (mp4 and GIF)",
     "export": "write a trained policy as C, JavaScript or plain NumPy",
     "play": "show policies in a browser, in MuJoCo's physics",
+    "studio": "show your runs in a browser, live",
     "plot": "draw learning curves with confidence intervals (PNG and SVG)",
     "report": "write a page about one or more runs (Markdown and HTML)",
     "bench": "measure speed on this machine",
@@ -103,7 +104,7 @@ def names_task(words: list[str]) -> bool:
     """
     named = ("--environment", "--variant")
     given = any(word.partition("=")[0] in named for word in words)
-    return given or words[0] not in ("evaluate", "video", "export", "play")
+    return given or words[0] not in ("evaluate", "video", "export", "play", "studio")
 
 
 def dispatch(command: str, words: list[str]) -> int:

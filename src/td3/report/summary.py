@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class RunSummary:
             step, agent = event.get("step"), event.get("agent")
             if event.get("event") == "resume" and isinstance(step, int):
                 found = {one: at for one, at in found.items() if at <= step}
-            elif event.get("event") == "frozen" and _is_whole(step) and _is_whole(agent):
+            elif event.get("event") == "frozen" and is_whole(step) and is_whole(agent):
                 found |= {agent: step} if agent in self.evaluations else {}
         return found
 
@@ -102,7 +102,7 @@ class RunSummary:
         points = [
             (record["step"], value)
             for record in self.train[agent]
-            if (value := _number(_entry(record, key))) is not None
+            if (value := finite(_entry(record, key))) is not None
         ]
         steps, values = zip(*points, strict=True) if points else ((), ())
         return np.array(steps, dtype=np.int64), np.array(values, dtype=np.float64)
@@ -118,9 +118,9 @@ class RunSummary:
     def timed_events(self) -> Iterator[tuple[float, str, float | None]]:
         """(time, name, step) of each event except warnings, which may precede a resume."""
         for event in self.events:
-            now, name = _number(event.get("time")), str(event.get("event"))
+            now, name = finite(event.get("time")), str(event.get("event"))
             if now is not None and name != "warning":
-                yield now, name, _number(event.get("step"))
+                yield now, name, finite(event.get("step"))
 
     def _clock(self) -> list[tuple[float, float]]:
         """(step, working seconds) of each event, without the time between a stop and a resume.
@@ -165,43 +165,56 @@ def read_runs(folders: Sequence[Path]) -> list[RunSummary]:
 
 def read_run(folder: Path) -> RunSummary:
     """Read a run folder."""
-    config = _read_config(folder)
+    config = read_settings(folder)
     series, damaged = read_series(folder)
-    asked = from_dict({key: config[key] for key in ("seed", "seeds", "grid") if key in config})
-    seeds = dict(enumerate(asked.agent_seeds))
-    seeds |= {
-        agent: kept[-1].get("seed", asked.seed + agent) for (_, agent), kept in series.items()
-    }
-    own = [own for own in asked.combinations for _ in range(asked.seeds)]
+    known = {agent: kept[-1]["seed"] for (_, agent), kept in series.items() if "seed" in kept[-1]}
+    agents = dict.fromkeys(agent for _, agent in series)
+    seeds, own = agents_of(config, {agent: known.get(agent) for agent in agents})
     return RunSummary(
         folder=folder,
         config=config,
         evaluations={
             agent: _evaluations(series.get(("evaluation", agent), []), seeds[agent])
-            for agent in sorted(seeds)
+            for agent in seeds
         },
-        train={agent: tuple(series.get(("train", agent), ())) for agent in sorted(seeds)},
-        own={agent: own[agent] if agent < len(own) else {} for agent in sorted(seeds)},
+        train={agent: tuple(series.get(("train", agent), ())) for agent in seeds},
+        own=own,
         events=tuple(_read_lines(folder / "events.jsonl")[0]),
         damaged=damaged,
     )
 
 
+def agents_of(
+    config: Record, known: Mapping[int, int | None]
+) -> tuple[dict[int, int], dict[int, dict[str, float]]]:
+    """The seed of each agent and its settings from the grid, in order of agents.
+
+    `known` has the agents with records and their seeds there, or None.
+    """
+    asked = from_dict({key: config[key] for key in ("seed", "seeds", "grid") if key in config})
+    seeds = dict(enumerate(asked.agent_seeds))
+    seeds |= {a: asked.seed + a if seed is None else seed for a, seed in known.items()}
+    rows = [row for row in asked.combinations for _ in range(asked.seeds)]
+    own = {agent: rows[agent] if agent < len(rows) else {} for agent in sorted(seeds)}
+    return {agent: seeds[agent] for agent in sorted(seeds)}, own
+
+
 def read_series(folder: Path) -> tuple[dict[tuple[str, int], list[Record]], int]:
     """The records of a run by kind and agent, in order of steps; and how many are unreadable."""
     lines, damaged = _read_metrics(folder)
-    usable = [record for record in lines if _is_metric(record)]
+    usable = [record for record in lines if is_metric(record)]
     return _series(usable), damaged + len(lines) - len(usable)
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def read_settings(folder: Path) -> dict[str, Any]:
+    """The tables of config.toml, checked as far as reports need them."""
     path = folder / "config.toml"
     config = read_tables(folder)
     environment = config.get("environment")
     if not isinstance(environment, dict) or not isinstance(environment.get("id"), str):
         raise UserError(f"{path} has no environment: [environment] id is missing.")
     for key, least in (("seed", 0), ("seeds", 1)):
-        if not _is_whole(config.get(key, 1), least):
+        if not is_whole(config.get(key, 1), least):
             raise UserError(f"{path}: {key} must be a whole number of {least} or more.")
     return config
 
@@ -250,12 +263,12 @@ def _read_lines(path: Path) -> tuple[list[Record], int]:
     return records, damaged
 
 
-def _is_metric(record: Record) -> bool:
-    whole = all(_is_whole(record.get(key, 0)) for key in ("step", "agent", "seed"))
-    if not whole or "step" not in record or "agent" not in record:
+def is_metric(record: Record) -> bool:
+    step, agent, seed = record.get("step"), record.get("agent"), record.get("seed", 0)
+    if not (is_whole(step) and is_whole(agent) and is_whole(seed)):
         return False
     if record.get("kind") == "evaluation":
-        return _number(record.get("mean_return")) is not None
+        return finite(record.get("mean_return")) is not None
     return record.get("kind") == "train"
 
 
@@ -275,7 +288,7 @@ def _series(records: Sequence[Record]) -> dict[tuple[str, int], list[Record]]:
 
 def _evaluations(records: Sequence[Record], seed: int) -> Evaluations:
     def column(key: str) -> Floats:
-        values = [_number(record.get(key)) for record in records]
+        values = [finite(record.get(key)) for record in records]
         return np.array([math.nan if value is None else value for value in values])
 
     return Evaluations(
@@ -294,11 +307,11 @@ def _entry(record: Record, key: str) -> object:
     return value.get(name) if name and isinstance(value, dict) else value
 
 
-def _is_whole(value: object, least: int = 0) -> bool:
+def is_whole(value: object, least: int = 0) -> bool:
     return type(value) is int and least <= value < 2**63
 
 
-def _number(value: object) -> float | None:
+def finite(value: object) -> float | None:
     """A finite number, or None."""
     if not isinstance(value, int | float) or not -1e300 < value < 1e300:
         return None
