@@ -25,6 +25,7 @@ LAYERS = """
     play tuning
     api testing
     lessons
+    microscope
     cli
 """
 LAYER_OF = {group: row for row, line in enumerate(LAYERS.split("\n")) for group in line.split()}
