@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from support.microscope import make_run
 
-from td3.microscope import site
+from td3.config.variants import known
+from td3.microscope import background, site
 from td3.serving import Content, LocalServer
 
 CHROMIUM = shutil.which("chromium")
@@ -29,6 +31,8 @@ def browser() -> Iterator[Any]:
 def server(run_of: Any) -> Iterator[LocalServer]:
     """Answers as the studio does: its page, and the microscope's."""
     run_of[""], run_of["lean"]
+    make_run(run_of.folder / "own", "support.microscope:OwnUpdate")
+    known.pop("support.microscope:OwnUpdate", None)
     style = site.PAGE / "style.css"
 
     def find(path: str, query: Mapping[str, str]) -> Content | None:
@@ -51,7 +55,7 @@ class Microscope:
 
     def __init__(self, page: Any, server: LocalServer) -> None:
         self.page, self.server, self.problems = page, server, list[str]()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(200_000)
         page.on(
             "console", lambda m: m.type in ("error", "warning") and self.problems.append(m.text)
         )
@@ -151,3 +155,40 @@ def test_page_of_a_missing_run_says_so(microscope: Microscope) -> None:
     microscope.page.goto(f"{microscope.server.address}microscope.html?run=..%2Fetc")
     microscope.page.wait_for_selector("#problem:visible")
     assert microscope.text("#problem") == "There is no run '../etc' in this folder."
+
+
+def test_page_asks_before_it_imports_a_class_of_a_user(microscope: Microscope, run_of: Any) -> None:
+    microscope.page.goto(f"{microscope.server.address}microscope.html?run=own")
+    microscope.page.wait_for_selector("#import")
+    assert "runs the code in it" in microscope.text("#problem p")
+    assert microscope.page.locator("#steps .step").count() == 0
+    microscope.page.click("#import")
+    microscope.drawn()
+    assert "OwnUpdate.update" in microscope.text("#summary")
+    replaced = microscope.page.locator("#step-8 summary").first.inner_text()
+    assert replaced.startswith("OwnUpdate replaces this: OwnUpdate.combine · microscope.py, line")
+
+
+def test_page_trains_without_a_trick_beside_td3(
+    microscope: Microscope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "STEPS", 510)
+    monkeypatch.setattr(background, "SEEDS", 1)
+    start = background.Experiment.start
+    monkeypatch.setattr(
+        background.Experiment,
+        "start",
+        lambda self, key, off: start(self, key, off, steps=510, seeds=1),
+    )
+    page = microscope.page
+    microscope.open("td3")
+    assert page.locator("#start").is_disabled()
+    page.locator("#tricks input[name=smoothing]").uncheck()
+    page.click("#start")
+    page.wait_for_selector("#stop:visible")
+    assert microscope.text("#progress").startswith("Training without smoothing: step ")
+    page.wait_for_selector("#trick-return:visible")  # live, before the end
+    assert microscope.colours("#trick-return") > 3
+    page.click("#stop")
+    page.wait_for_selector("#stop", state="hidden")
+    assert microscope.text("#progress") == "Ready."

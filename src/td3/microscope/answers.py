@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from td3.config import describe_settings
-from td3.config.variants import load_variant
+from td3.config.variants import BUILT_IN, known, load_variant
 from td3.environments.factories import GIVEN
 from td3.errors import UserError
 from td3.launch.restore import read_shapes
@@ -22,11 +22,11 @@ from td3.microscope.landscape import (
     target_landscape,
 )
 from td3.microscope.returns import measure_returns
-from td3.microscope.specimen import Specimen, facts_of, needs_import, read_specimen
+from td3.microscope.specimen import Specimen, read_specimen
 from td3.microscope.steps import describe_steps
 from td3.microscope.update import RecordedUpdate, record_specimen
 from td3.run.copies import kept_runs
-from td3.run.folder import read_config
+from td3.run.folder import read_config, read_tables
 from td3.run.manifest import by_step
 
 Query = Mapping[str, str]
@@ -63,13 +63,19 @@ def number(query: Query, name: str, default: int) -> int:
     return int(text)
 
 
-def check_import(folder: Path, query: Query, task: bool = False) -> None:
+def imports_of(folder: Path) -> list[str]:
+    """The classes and functions of modules that only the run names; nothing is imported yet."""
+    tables = read_tables(folder)  # reading the settings would import the variant
+    variant = str(tables.get("variant", {}).get("name", ""))
+    task = str(tables.get("environment", {}).get("id", ""))
+    own_variant = variant and variant not in BUILT_IN and variant not in known
+    own_task = ":" in task and task not in GIVEN
+    return [name for name, own in ((variant, own_variant), (task, own_task)) if own]
+
+
+def check_import(folder: Path, query: Query) -> None:
     """Refuse to import code that only the run names, unless the query repeats its name."""
-    config, _ = read_config(folder)
-    names = [needs_import(config)]
-    if task and ":" in (own := config.environment.id) and own not in GIVEN:
-        names.append(own)
-    for name in filter(None, names):
+    for name in imports_of(folder):
         if name not in query.get("import", "").split(","):
             raise UserError(
                 f"This run uses {name}. To look at it, td3 must import its module, which runs the "
@@ -106,26 +112,25 @@ def steps_of(folder: Path) -> list[int]:
 
 def answer_run(folder: Path, query: Query) -> dict[str, Any]:
     """What can be chosen: agents and checkpoints."""
+    imports = imports_of(folder)
+    if any(name not in query.get("import", "").split(",") for name in imports):
+        return {"name": folder.name, "imports": imports}
     config, _ = read_config(folder)
     settings = [own for own in config.combinations for _ in range(config.seeds)]
     names = [
         f"seed {seed}" + (f", {described}" if (described := describe_settings(own)) else "")
         for seed, own in zip(config.agent_seeds, settings, strict=True)
     ]
-    imports = [needs_import(config)]
-    if ":" in config.environment.id:
-        imports.append(config.environment.id)
     return {
         "name": folder.name,
         "task": config.environment.id,
         "variant": config.variant.name,
         "agents": names,
         "steps": steps_of(folder),
-        "imports": [name for name in imports if name],
+        "imports": imports,
         "keep_every": config.checkpoint.keep_every,
         "every": config.checkpoint.every,
         "total": config.loop.steps,
-        "settings": facts_of(config),
     }
 
 
@@ -241,7 +246,7 @@ def describe(landscape: Landscape) -> dict[str, Any]:
 
 def answer_returns(folder: Path, query: Query) -> dict[str, Any]:
     """Predicted and achieved returns of one checkpoint; plays episodes."""
-    check_import(folder, query, task=True)
+    check_import(folder, query)
     with lock:
         specimen, episodes = specimen_of(folder, query), number(query, "episodes", 3)
         key = (folder, stamp(folder, specimen.step), specimen.number, episodes)

@@ -6,6 +6,7 @@ server shows; links and paths that lead elsewhere are refused.
 
 import json
 import math
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,9 +78,17 @@ def find_run(root: Path, name: str) -> Path:
     folder = root
     for part in parts:
         folder = folder / part
-        if folder.is_symlink() or not folder.is_dir():
+        if not is_own_folder(folder):
             raise UserError(f"There is no run {name[:200]!r} in this folder.")
     return folder
+
+
+def is_own_folder(path: Path) -> bool:
+    """Whether a path is a folder and no link. False for a name that no file can have."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def answer_tricks(path: str, query: Query) -> dict[str, Any]:

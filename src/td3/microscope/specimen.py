@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -16,14 +16,12 @@ from td3.algorithm.agent import TD3
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.settings import UpdateSettings
 from td3.config import Config
-from td3.config.variants import BUILT_IN, known
 from td3.errors import UserError
 from td3.launch.assembly import make_agent
 from td3.launch.restore import fill_replay, read_shapes, restore_streams
 from td3.run.copies import find_checkpoint
 from td3.run.folder import read_config
 from td3.training.collector import Collector
-from td3.training.population import ARGUMENTS
 from td3.training.schedules import Schedules
 from td3.training.stored_tensors import group_tensors
 
@@ -107,15 +105,3 @@ def read_specimen(run: str | os.PathLike[str], agent: int = 0, step: int | None 
         batch_size=batch_size,
         random=groups["random"].get("cpu"),
     )
-
-
-def needs_import(config: Config) -> str:
-    """The variant that reading a run would import; empty if it is built in or imported already."""
-    name = config.variant.name
-    return "" if not name or name in BUILT_IN or name in known else name
-
-
-def facts_of(config: Config) -> dict[str, Any]:
-    """The settings of an agent that its update uses, by name."""
-    names = [*ARGUMENTS, "actor_learning_rate", "critic_learning_rate", "n_step"]
-    return {name: getattr(config.agent, name) for name in names}

@@ -35,13 +35,15 @@ function complain(error) {
   box.replaceChildren(element("p", "", error.message));
   box.hidden = false;
   $("#status").textContent = "";
-  const missing = (facts?.imports ?? []).filter((name) => !page.imports.split(",").includes(name));
-  if (missing.length && error.message.includes("import")) {
-    const button = element("button", "primary", `Import ${missing.join(" and ")}`);
-    button.id = "import";
-    button.onclick = () => { page.imports = facts.imports.join(","); box.hidden = true; begin(); };
-    box.append(button);
-  }
+}
+
+// A run of a user's own class: td3 imports its module only when the user wants it.
+function askToImport(names) {
+  complain(new Error(`This run uses ${names.join(" and ")}. To look at it, td3 must import its module, which runs the code in it. Do so if you trust it.`));
+  const button = element("button", "primary", "Import");
+  button.id = "import";
+  button.onclick = () => { page.imports = names.join(","); $("#problem").hidden = true; main(); };
+  $("#problem").append(button);
 }
 
 // Words, equation and code of every step; figures are drawn later.
@@ -265,6 +267,7 @@ async function begin() {
 async function main() {
   try {
     facts = await ask("run");
+    if (!facts.steps) { askToImport(facts.imports); return; }
     document.title = `${facts.name} · Microscope`;
     $("#about").textContent = `${page.run}: ${facts.task}${facts.variant ? `, variant ${facts.variant}` : ""}`;
     if (!facts.steps.length) throw new Error("This run has no checkpoint yet. Load the page again after its first one.");
@@ -272,12 +275,12 @@ async function main() {
     $("#bar").hidden = false;
     await begin();
   } catch (error) { complain(error); }
-  document.querySelectorAll("#over figure").forEach((figure) => { figure.hidden = true; });
-  $("#over").classList.add("plain");
 }
 
 let resized;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(redraw, 100); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+document.querySelectorAll("#over figure").forEach((figure) => { figure.hidden = true; });
+$("#over").classList.add("plain");
 startTricks(ask);
 main();
