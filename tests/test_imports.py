@@ -27,6 +27,7 @@ LAYERS = """
     api testing microscope
     studio
     lessons
+    microscope
     cli
 """
 LAYER_OF = {group: row for row, line in enumerate(LAYERS.split("\n")) for group in line.split()}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from td3.config.agent_settings import VariantSettings
     from td3.config.fields import setting
     from td3.errors import RunStopped, UserError
+    from td3.microscope.update import record_update
     from td3.policy.load import load_policy
     from td3.policy.policy import Policy
     from td3.training.callbacks import STOP, Callback
@@ -40,6 +41,7 @@ _PUBLIC = {
     "export": "td3.api.export",
     "Policy": "td3.policy.policy",
     "load_policy": "td3.policy.load",
+    "record_update": "td3.microscope.update",
     "VariantSettings": "td3.config.agent_settings",
     "setting": "td3.config.fields",
     "per_agent": "td3.algorithm.stacked",
@@ -65,6 +67,7 @@ __all__ = [
     "load_policy",
     "load_run",
     "per_agent",
+    "record_update",
     "resume",
     "setting",
     "train",

@@ -110,6 +110,10 @@ class Seams(AgentState):
         """The return that an output of a critic stands for, (agents, batch, 1): the metric Q."""
         return output
 
+    def target_value(self, target: Tensor) -> Tensor:
+        """The return that a target of the critics stands for, (agents, batch, 1)."""
+        return target
+
     def observe(self, state: Tensor) -> Tensor:
         """What actor and critics see of a state: normalised numbers, features of images."""
         if self.normalizer:

@@ -21,7 +21,7 @@ from td3.launch.setup import choose_device
 from td3.policy.file import read_bounds, read_policy_file
 from td3.run.checkpoint import Checkpoint, newest_checkpoint
 from td3.run.folder import read_config
-from td3.run.manifest import by_step
+from td3.run.manifest import Invalid, by_step
 from td3.run.memory import IMAGES_FILE, check_memory
 from td3.run.segments import forget_damaged
 from td3.seeding import Stream, restore_stream
@@ -51,13 +51,15 @@ def restore_replay(folder: Path, device: str = "cpu") -> Replay:
     return replay
 
 
-def fill_replay(folder: Path, config: Config, task: Task) -> tuple[Replay, Checkpoint]:
-    """The replay buffers of the newest checkpoint, and this checkpoint."""
+def fill_replay(
+    folder: Path, config: Config, task: Task, step: int | None = None
+) -> tuple[Replay, Checkpoint]:
+    """The replay buffers of the newest checkpoint, or of that of this step, and this checkpoint."""
     place, population = check_memory(config, task), Population(config, torch.device(config.device))
     # A file for images that exceed the memory. The buffer keeps its content when it is removed.
     with tempfile.TemporaryDirectory() as elsewhere:
         replay = make_replay(config, population, task, place, Path(elsewhere) / IMAGES_FILE)
-        checkpoint = read_newest(folder, config, replay)
+        checkpoint = read_newest(folder, config, replay, step)
     replay.restore(group_tensors(checkpoint.tensors)["replay"])
     for agent in checkpoint.facts.get("frozen", []):
         replay.erase(agent)  # older replay files contain its transitions
@@ -90,10 +92,14 @@ def read_task(folder: Path, config: Config) -> Task:
     return Task(config.environment.id, read_bounds(card), card["observation"])
 
 
-def read_newest(folder: Path, config: Config, replay: Replay | None = None) -> Checkpoint:
-    """The newest valid checkpoint; fills `replay`, if any, from it."""
+def read_newest(
+    folder: Path, config: Config, replay: Replay | None = None, step: int | None = None
+) -> Checkpoint:
+    """The newest valid checkpoint, or that of this step; fills `replay`, if any, from it."""
 
     def accept(content: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        if step not in (None, content["step"]):
+            raise Invalid(f"it is not of step {step:,}")
         check_settings(config, content["facts"]["config"], folder)
         group_tensors(tensors)
         for name, tensor in tensors.items():

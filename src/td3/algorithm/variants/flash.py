@@ -1,5 +1,6 @@
 """TD3 on residual networks with categorical critics."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -163,14 +164,13 @@ class FlashTD3(TD3):
             # Steps 7 to 9: the distribution that the critics should learn.
             given = state, batch.action, next_state, next_action
             _, following = self.value(critic_target, *given)
-            smallest = self.bins.smallest(following.exp().unbind(1))
+            smallest = self.combine(following.exp().unbind(1), noise)
             discount = (1 - batch.done) * per_agent(settings.discount, batch.done)
             target = self.bins.target(smallest, batch.reward, discount)
 
         # Steps 10 and 11: all critics value the action in the buffer; cross-entropy to the target.
         current, _ = self.value(critic, *given, remember=True)
-        losses = [cross_entropy(own, target).mean(dim=(1, 2)) for own in current.unbind(1)]
-        critic_loss = torch.stack(losses).mean(dim=0)
+        critic_loss = self.critic_loss(current.unbind(1), target)
 
         # Step 12: one optimizer step of the critics, then project their weights.
         self.minimize(critic_loss, self.trained["critic"])
@@ -188,13 +188,31 @@ class FlashTD3(TD3):
 
         self.updates += 1
         with torch.no_grad():
-            values = self.bins.mean(current[:, 0].detach().exp()) * self.return_scale.divisor
+            values = self.as_value(current[:, 0].detach())
         return Diagnostics(critic_loss.detach(), values.mean(dim=(1, 2)), actor_loss)
 
     def target_action(self, next_state: Tensor, noise: Any, settings: UpdateSettings) -> Tensor:
         """Steps 5 and 6."""
         actor = self.actor_target if self.variant.target_actor else self.actor
         return self.smooth_action(actor(next_state), noise, settings)
+
+    def combine(self, next_values: Sequence[Tensor], noise: Any) -> Tensor:
+        """Step 8: the distribution with the smaller mean, (agents, batch, bins)."""
+        return self.bins.smallest(next_values)
+
+    def critic_loss(self, values: Sequence[Tensor], target_q: Tensor) -> Tensor:
+        """Step 11: the mean of the critics' cross-entropies to the target, (agents,)."""
+        losses = [cross_entropy(own, target_q).mean(dim=(1, 2)) for own in values]
+        return torch.stack(losses).mean(dim=0)
+
+    def as_value(self, output: Tensor) -> Tensor:
+        """The return of a value that `critic` gives, or of log-probabilities."""
+        if output.shape[-1] > 1:
+            return self.target_value(output.exp())
+        return output * self.return_scale.divisor
+
+    def target_value(self, target: Tensor) -> Tensor:
+        return self.bins.mean(target) * self.return_scale.divisor
 
     def value(
         self,

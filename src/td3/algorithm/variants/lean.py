@@ -59,9 +59,13 @@ class LeanTD3(TD3):
         next_state = self.observe_target(batch.next_state)
         next_action = self.target_action(next_state, noise, settings)
         outputs = self.critic_target(next_state, next_action)
-        smallest = self.bins.smallest([output.softmax(dim=-1) for output in outputs])
+        smallest = self.combine([output.softmax(dim=-1) for output in outputs], noise)
         discount = (1 - batch.done) * per_agent(settings.discount, batch.done)
         return self.bins.target(smallest, batch.reward, discount)
+
+    def combine(self, next_values: Sequence[Tensor], noise: Any) -> Tensor:
+        """Step 8: the distribution with the smaller mean, (agents, batch, bins)."""
+        return self.bins.smallest(next_values)
 
     def critic_loss(self, values: Sequence[Tensor], target_q: Tensor) -> Tensor:
         """Step 11: the sum of the critics' cross-entropies to the target, (agents,)."""
@@ -74,4 +78,7 @@ class LeanTD3(TD3):
         return -self.bins.mean(output.softmax(dim=-1)).mean(dim=(1, 2))
 
     def as_value(self, output: Tensor) -> Tensor:
-        return self.bins.mean(output.softmax(dim=-1)) * self.return_scale.divisor
+        return self.target_value(output.softmax(dim=-1))
+
+    def target_value(self, target: Tensor) -> Tensor:
+        return self.bins.mean(target) * self.return_scale.divisor
