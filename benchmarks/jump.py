@@ -62,7 +62,7 @@ def chance_if_independent(returns: Floats, shuffles: int = SHUFFLES) -> float:
 
 def steepest(returns: Floats) -> Floats:
     """In which window each seed gains most."""
-    return rises(returns).argmax(axis=1).astype(float)
+    return np.array([own.argmax() for own in rises(returns)], dtype=np.float64)
 
 
 def share_of_triples(returns: Floats, apart: float = 1) -> float:

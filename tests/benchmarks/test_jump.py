@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import jump
+from benchmarks.lessons.notebook import PAGES
 from td3.intervals import Floats
 
 
@@ -39,3 +40,14 @@ def test_phases_count_from_the_first_checkpoint() -> None:
     assert phases.shape == (5, 4)
     assert (phases[0] == 1).all()
     assert (phases[1:] == 0).all()
+
+
+def test_capstone_states_the_stored_returns_of_the_jump() -> None:
+    steps, returns = jump.curves(jump.ANT)
+    text = " ".join((PAGES / "20-capstone.md").read_text(encoding="utf-8").split())
+    for step in (380_000, 420_000):
+        first, second, third = returns[:, list(steps).index(step)]
+        assert f"{first:,.0f}, {second:,.0f} and {third:,.0f}" in text
+    phases = jump.changes_by_phase(returns)
+    changes = f"mean change was {phases[0, :-1].mean():+.0f}, and in all other intervals"
+    assert f"{changes} {phases[1:].mean():+.0f}" in text
