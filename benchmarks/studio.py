@@ -188,6 +188,8 @@ def measure_following(browser: Any, root: Path, seconds: float) -> dict[str, flo
     with studio(root) as (address, server):
         page = browser.new_page(viewport=WINDOW, bypass_csp=True)
         page.set_default_timeout(WAIT)
+        page.goto(address)
+        page.wait_for_function("document.querySelectorAll('table.runs .spark').length > 250")
         page.goto(f"{address}#/run/run-001")
         page.wait_for_selector("[data-metric=q] canvas")
         page.wait_for_timeout(3000)
