@@ -24,6 +24,7 @@ from typing import Any
 
 from td3.config import load_recipe, to_dict, to_toml, varied
 from td3.files import last_step, replace_file
+from td3.run.lock import lock_run
 
 RUNS, STEPS = 300, 1_000_000
 WAIT = 300_000  # milliseconds; a shared machine may be slow
@@ -184,11 +185,15 @@ def percentiles(name: str, times: list[float]) -> dict[str, float]:
 
 def measure_following(browser: Any, root: Path, seconds: float) -> dict[str, float]:
     """Delay of new records, and the share of one core that the server needs, in percent."""
-    run = root / "run-001"
-    with studio(root) as (address, server):
+    run = root / "running"
+    if not run.exists():
+        write_run(run, number=1, end="")
+    with lock_run(run), studio(root) as (address, server):
         page = browser.new_page(viewport=WINDOW, bypass_csp=True)
         page.set_default_timeout(WAIT)
-        page.goto(f"{address}#/run/run-001")
+        page.goto(address)
+        page.wait_for_function("document.querySelectorAll('table.runs .spark').length > 250")
+        page.goto(f"{address}#/run/running")
         page.wait_for_selector("[data-metric=q] canvas")
         page.wait_for_timeout(3000)
         draw, delays = random.Random(0), []
@@ -260,7 +265,7 @@ def main() -> None:
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
             for _ in range(2):
-                show(measure_opening(browser, root, given.runs))
+                show(measure_opening(browser, root, len([*root.iterdir()])))
             show(measure_frames(browser, root))
             show(measure_following(browser, root, given.seconds))
             show(measure_idle(browser, root, given.seconds))

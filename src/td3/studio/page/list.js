@@ -45,7 +45,7 @@ export class ListPage {
       h("button", { class: "head", title: column.title, onclick: () => this.sortBy(column.name) }, column.name)));
     this.body = h("tbody");
     this.empty = h("p", { class: "quiet" });
-    this.studies = h("div", { class: "row" });
+    this.studies = h("div", { class: "row studies" });
     this.element = h("div", {},
       h("div", { class: "row toolbar" }, this.filter, this.chips, h("label", { class: "row sorter" }, "Sort by", this.sorter), h("span", { class: "grow" }), this.compare),
       this.studies,
