@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -33,12 +32,6 @@ from td3.studio.tail import Tail, parse_lines, reason
 MOST_EVENTS = 2000  # besides those of progress
 SPARK = 48  # points of the small curve in the list
 RECENT = 10  # records of progress that make the speed
-NUMBER = rb"(-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]\d{1,2})?)"
-EVALUATION = re.compile(
-    rb'\{"kind": "evaluation", "step": (\d{1,15}), "agent": (\d{1,15}), "seed": (\d{1,15}), '
-    rb'"mean_return": ' + NUMBER + rb', "std_return": ' + NUMBER + rb', "returns": \[[^]"{}]*\], '
-    rb'"lengths": \[[\d, ]*\], "best": (?:true|false)(?:, "settings": \{[^{}]*\})?\}'
-)
 Series = dict[tuple[str, int], Columns]
 
 
@@ -167,26 +160,11 @@ class LiveRun:
     def take_metrics(self, lines: list[bytes]) -> None:
         if not self.full:  # a tenth of the lines; reading all of 300 runs takes seconds
             lines = [line for line in lines if b'"evaluation"' in line]
-            lines = [line for line in lines if not self.take_evaluation(line)]
         records, damaged = parse_lines(lines)
         usable = [record for record in records if is_metric(record)]
         self.damaged += damaged + len(records) - len(usable)
         for record in usable:
             self.take_metric(record)
-
-    def take_evaluation(self, line: bytes) -> bool:
-        """Take what the list needs of an evaluation as td3 writes it; False for any other line.
-
-        A JSON parser takes a third more time for the list of 300 runs.
-        """
-        found = EVALUATION.fullmatch(line)
-        if found is None:
-            return False
-        step, agent, seed = map(int, found.group(1, 2, 3))
-        mean, std = map(float, found.group(4, 5))
-        self.seeds[agent] = seed
-        self.columns("evaluation", agent).add(step, {"mean_return": mean, "std_return": std})
-        return True
 
     def columns(self, kind: str, agent: int) -> Columns:
         """The records of this kind of an agent, to add one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -220,10 +219,7 @@ def texts(query: Query, name: str) -> list[str]:
 
 
 def find_microscope(path: str, query: Query, root: Path) -> Content | None:
-    """What the microscope answers; nothing if it is not there yet."""
-    try:
-        find = importlib.import_module("td3.microscope.site").find
-    except ImportError:
-        return None
-    found: Content | None = find(path, query, root)
-    return found
+    """What the microscope answers; it loads PyTorch."""
+    from td3.microscope.site import find
+
+    return find(path, query, root)
