@@ -76,13 +76,13 @@ class Project:
         found = [(path.parent.name.partition("-")[0], path.read_text().strip()) for path in folders]
         return {name: int(own) for name, own in found if own and is_running(int(own))}
 
-    def check_equal(self, run: str, parts: list[tuple[int, int]]) -> None:
+    def check_equal(self, populations: Path, parts: list[tuple[int, int]]) -> None:
         """Every population has the results of its seeds on one machine, byte for byte."""
         for number, (seed, seeds) in enumerate(parts):
             alone = self.runs / f"alone-{seed}-{seeds}"
             if not alone.exists():
                 train_in_pieces(varied(self.config(seeds), {"seed": seed}), alone, [])
-            assert different(self.runs / run / "populations" / f"{number:04d}", alone) == []
+            assert different(populations / f"{number:04d}", alone) == []
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_killed_driver_node_and_process_give_results_of_one_machine(project: Pro
     project.gate.touch()
     messages = end(driver)
     assert "it continues from" in messages
-    project.check_equal("out", [(0, 2), (2, 2), (4, 1)])
+    project.check_equal(run / "populations", [(0, 2), (2, 2), (4, 1)])
     assert list(project.cluster.folder.glob("td3-cluster-*/*")) == []
 
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -162,7 +162,8 @@ def test_ctrl_c_saves_everywhere_and_resume_takes_checkpoints_from_storage(
     assert not list(run.glob("populations/*/checkpoints"))
     project.gate.touch()
     end(project.start("resume", "runs/out", "--quiet"))
-    project.check_equal("out", [(0, 1), (1, 1)])
+    (stored,) = storage.iterdir()
+    project.check_equal(stored, [(0, 1), (1, 1)])
 
 
 def test_no_free_place_and_missing_package_are_one_sentence(project: Project) -> None:

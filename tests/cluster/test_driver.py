@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from support.fake_ray import FakeRay
+from support.paper_plan import make_tiny_plan
 from support.run_tools import different, tiny, train_in_pieces
 
 import td3
+from benchmarks.td3_bench import best_policy, paper_cluster
 from td3.cluster import run as on_cluster
 from td3.cluster import tune as tune_on_cluster
 from td3.cluster.connection import Share
@@ -38,7 +40,7 @@ def ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRay:
     nodes = tmp_path / "nodes"
     nodes.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(nodes))
-    for module in (on_cluster, tune_on_cluster):
+    for module in (on_cluster, tune_on_cluster, paper_cluster):
         monkeypatch.setattr(module, "connected", connected)
     return own
 
@@ -203,4 +205,21 @@ def test_search_on_a_cluster_survives_a_lost_worker(
     places = json.dumps(sorted(own.settings["agent.tau"] for own in found.results))
     assert len(set(json.loads(places))) == 6
     assert found.best is not None
+    assert left_behind(tmp_path) == []
+
+
+def test_paper_on_a_cluster_trains_keeps_and_tests_every_task(
+    ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(best_policy, "TEST_EPISODES", 2)
+    monkeypatch.setattr(best_policy, "CHOICE_EPISODES", 1)
+    plan = make_tiny_plan(tmp_path)
+    progress = paper_cluster.train_tasks_on("fake", plan)
+    assert progress.failed == {}
+    assert sorted(progress.returns) == sorted(plan.tasks)
+    assert all(read_run(plan.result_folder(task)).status == "finished" for task in plan.tasks)
+    started = len(ray.actors)
+    again = paper_cluster.train_tasks_on("fake", plan)
+    assert again.returns == progress.returns
+    assert len(ray.actors) == started
     assert left_behind(tmp_path) == []

@@ -75,7 +75,8 @@ def connected(address: str, ships: str = "") -> Iterator[Any]:
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
         raise UserError(describe_refusal(address, error)) from error
     try:
-        yield ray
+        with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
+            yield ray  # a thread of Ray prints pages about lost nodes; the display reports them
     finally:
         ray.shutdown()
         for name, value in before.items():

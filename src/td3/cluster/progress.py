@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -141,8 +142,8 @@ class ClusterDisplay:
         if self.doing:
             lines.append(Text(f"{self.doing} …", "dim"))
         if self.populations:
-            lines += [ProgressBar(total=max(1, self.total), completed=self.done)]
-            lines += [Text(self.summary()), self.table()]
+            bar = ProgressBar(total=max(1, self.total), completed=self.done)
+            lines += [Padding(bar), Text(self.summary()), self.table()]
         if self.stops:
             lines.append(Text(STOPPING, "dim"))
         return Group(*lines)

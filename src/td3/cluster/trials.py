@@ -11,6 +11,7 @@ from td3.cluster.population import Channel, run_reported
 from td3.config import from_dict
 from td3.environments.workers.processes import serve_parent
 from td3.signals import StopRequest
+from td3.training.metrics import Sink
 from td3.tuning.plan import Plan
 from td3.tuning.rows import TrialTraining
 from td3.tuning.search import Search
@@ -96,6 +97,7 @@ class NodeSearch(Search):
     def __init__(self, plan: Plan, folder: Path, trials: Trials) -> None:
         self.plan, self.folder, self.space, self.trials = plan, folder, plan.space, trials
         self.check_lock = lambda: None
+        self.sinks: list[Sink] = []
 
     def path(self, number: int) -> Path:
         return self.folder
