@@ -40,8 +40,14 @@ ROWS = {
         "tests/faults/test_resume.py tests/faults/test_background.py "
         "tests/faults/test_variant_runs.py -k kill",
     ),
-    3: Row("kill at every system call of a save", "tests/faults/test_system_calls.py -k kill"),
-    4: Row("loss of unflushed data", "tests/faults/test_system_calls.py -k power"),
+    3: Row(
+        "kill at every system call of a save, copy, keep, repair or way back",
+        "tests/faults/test_system_calls.py tests/faults/test_moves.py -k kill",
+    ),
+    4: Row(
+        "loss of unflushed data",
+        "tests/faults/test_system_calls.py tests/faults/test_moves.py -k power",
+    ),
     5: Row(
         "full disk, errors of every system call",
         "tests/faults/test_full_disk.py tests/faults/test_system_calls.py "

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 
-def end_with(parent: "subprocess.Popen[bytes]", seconds: float = 10, stopped: bool = False) -> bool:
+def end_with(parent: "subprocess.Popen[bytes]", seconds: float = 60, stopped: bool = False) -> bool:
     """Kill the parent, which printed the ids of its two children; return whether they end too.
 
     `stopped`: stop the children before.

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from support.bounded import Bounded
+from support.faulty_disk import FaultyDisk
 from support.hostile_searches import CASES, JOURNAL, make_outside, outside
 from support.run_tools import StopAt, tiny
 
-from td3.errors import UserError
+from td3.errors import RunStopped, UserError
 from td3.tuning.confirm import FILE, Confirmation, read_confirmation
 from td3.tuning.display import open_tune_display
 from td3.tuning.journal import open_journal
@@ -99,6 +100,21 @@ def test_search_without_the_end_of_its_journal_repeats_it(
     data = (search / JOURNAL).read_text().splitlines(keepends=True)
     reported = [k for k, line in enumerate(data) if json.loads(line)["op_code"] == 7]
     (tmp_path / "search" / JOURNAL).write_text("".join(data[: reported[-1]]) + data[-1][:20])
+    assert resume(tmp_path / "search") == whole
+
+
+def test_search_on_a_full_disk_names_the_file_and_loses_nothing(
+    search: Path, whole: list[TrialResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(search, tmp_path / "search")
+    settings = tmp_path / "search/populations/0000/config.toml"
+    settings.write_text(settings.read_text().replace('retry_for = "1h"', 'retry_for = ""'))
+    disk = FaultyDisk(monkeypatch, tmp_path / "search/populations")
+    disk.room = 5000
+    full = r"Cannot write .*: No space left on device; it needs .* Continue with: td3 tune --resume"
+    with open_tune_display(PLAN, quiet=True) as display, pytest.raises(RunStopped, match=full):
+        tune(PLAN, tmp_path / "search", display)
+    monkeypatch.undo()
     assert resume(tmp_path / "search") == whole
 
 

@@ -80,7 +80,7 @@ def import_attribute(module: str, attribute: str, name: str) -> Any:
 def check_variant_class(found: Any, name: str) -> type[Any]:
     """Return the class. Raises UserError if it is not a variant."""
     if not (isinstance(found, type) and any(is_td3(base) for base in found.__mro__)):
-        raise UserError(f"The variant {name} is not a subclass of td3.TD3.")
+        raise UserError(f"The variant {str(name)[:100]} is not a subclass of td3.TD3.")
     settings = getattr(found, "Settings", None)
     if not (isinstance(settings, type) and issubclass(settings, VariantSettings)):
         raise UserError(f"{name}.Settings must be a dataclass that extends td3.VariantSettings.")

@@ -130,17 +130,17 @@ def copy_checkpoint(run: Path, step: int, target: Path, link: bool = False) -> N
 
 
 def place(source: Path, folder: Path, facts: Mapping[str, Any], link: bool) -> None:
-    """Link or copy a file into a folder."""
-    target = folder / source.name
-    remove(target)
-    if link:
-        try:
-            os.link(source, target, follow_symlinks=False)
-        except OSError:  # this file system has no links
-            pass
-        else:
-            return
-    write_durably(target, [checked_bytes(source, facts)])
+    """Link or copy a file into a folder; one that is there is intact until it is replaced."""
+    temporary = folder / (TEMPORARY + source.name)
+    remove(temporary)
+    try:
+        if not link:
+            raise OSError
+        os.link(source, temporary, follow_symlinks=False)
+    except OSError:  # or this file system has no links
+        write_durably(temporary, [checked_bytes(source, facts)])
+    rename(temporary, folder / source.name)
+    remove(temporary)  # renaming does nothing if both are links to one file
 
 
 def read_policy(file: Path, content: Mapping[str, Any]) -> bytes:
@@ -168,9 +168,13 @@ def is_until(event: bytes, step: int) -> bool:
 def rewind(run: Path, step: int) -> str:
     """Make the checkpoint of this step the newest one of a run; returns a remark.
 
-    What is newer becomes a run folder of its own in `aside`.
+    What is newer becomes a run folder of its own in `aside`. If this is interrupted, the run
+    continues from the newest checkpoint or from this one, and can be asked again.
     """
     source, _ = find_checkpoint(run, step)
+    kept = kept_runs(run).get(step)
+    if kept and is_intact(kept, step):
+        source = kept  # it has the policies of that time
     verify(source, step)
     remark = f"continued from step {step:,} on request"
     newer = [folder for folder in by_step(run) if int(folder.name) > step]
@@ -184,10 +188,12 @@ def rewind(run: Path, step: int) -> str:
     for at, folder in kept_runs(run).items():
         if at > step:
             set_aside(run, folder)
-    if source != run:
-        take_back(source, run, step)
+    if source != run and not is_intact(run, step):
+        take_checkpoint(source, run, step)
     for folder in newer:
         remove_folder(folder, FILES)
+    if source != run:
+        take_results(source, run, step)
     return remark
 
 
@@ -203,19 +209,32 @@ def verify(run: Path, step: int) -> None:
         raise UserError(f"{folder} is damaged: {error}.") from error
 
 
-def take_back(kept: Path, run: Path, step: int) -> None:
-    """Put the files of a kept checkpoint back into its run."""
+def is_intact(run: Path, step: int) -> bool:
+    """Whether a folder has this checkpoint, complete."""
+    with suppress(UserError):
+        verify(run, step)
+        return True
+    return False
+
+
+def take_checkpoint(kept: Path, run: Path, step: int) -> None:
+    """Put a kept checkpoint and its replay files back into its run."""
     name = f"{step:09d}"
-    content = read_manifest(kept / "checkpoints" / name)
-    for folder in ("replay", "policy", "checkpoints", f"checkpoints/{name}"):
-        make_folder(run / folder)
+    content, own = read_manifest(kept / "checkpoints" / name), run / "checkpoints" / name
+    for folder in (run / "replay", own.parent, own):
+        make_folder(folder)
     for segment in content["segments"]:
         place(kept / "replay" / segment["file"], run / "replay", segment, link=True)
+    flush_folder(run / "replay")
+    place(kept / "checkpoints" / name / STATE, own, content["state"], link=True)
+    replace_file(own / MANIFEST, read_regular(kept / "checkpoints" / name / MANIFEST, LONGEST))
+
+
+def take_results(kept: Path, run: Path, step: int) -> None:
+    """Give a run the policies and records of a kept checkpoint."""
+    content = read_manifest(kept / "checkpoints" / f"{step:09d}")
+    make_folder(run / "policy")
     for file in (kept / "policy").glob("agent-*.safetensors"):
         replace_file(run / "policy" / file.name, read_policy(file, content))
     length = content["facts"]["metrics_bytes"]
     replace_file(run / "metrics.jsonl", read_pieces(kept / "metrics.jsonl", length))
-    own = run / "checkpoints" / name
-    place(kept / "checkpoints" / name / STATE, own, content["state"], link=True)
-    replace_file(own / MANIFEST, read_regular(kept / "checkpoints" / name / MANIFEST, LONGEST))
-    flush_folder(run / "replay")

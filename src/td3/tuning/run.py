@@ -1,6 +1,7 @@
 """`td3 tune` from the first trial to the report."""
 
 import dataclasses
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import torch
 
-from td3.errors import RunStopped, UserError
+from td3.errors import RunStopped, UserError, cannot_write
 from td3.files import remove_folder
 from td3.launch.setup import choose_device
 from td3.run.folder import folder_name, unused_path
@@ -90,9 +91,10 @@ def tune(
     try:
         with open_search(plan, folder, pruner, kind) as search:
             return run_search(search, display)
-    except RunStopped as error:
-        text = str(error).rstrip(".")
-        raise RunStopped(f"{text}. Continue with: td3 tune --resume {folder}") from error
+    except (RunStopped, OSError) as error:
+        text = cannot_write(error) if isinstance(error, OSError) else str(error).rstrip(".")
+        command = f"td3 tune --resume {shlex.quote(str(folder))}"
+        raise RunStopped(f"{text}. Continue with: {command}") from error
     except torch.OutOfMemoryError as error:
         raise RunStopped(
             f"The GPU's memory is full with {plan.rows} agents; start again with a smaller --rows."
