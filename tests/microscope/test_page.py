@@ -178,17 +178,18 @@ def test_page_trains_without_a_trick_beside_td3(
     monkeypatch.setattr(
         background.Experiment,
         "start",
-        lambda self, key, off: start(self, key, off, steps=510, seeds=1),
+        lambda self, *given: start(self, *given, steps=510, seeds=1),
     )
     page = microscope.page
     microscope.open("td3")
     assert page.locator("#start").is_disabled()
+    page.select_option("#task", "noise")
     page.locator("#tricks input[name=smoothing]").uncheck()
     page.click("#start")
     page.wait_for_selector("#stop:visible")
     assert microscope.text("#progress").startswith("Training without smoothing: step ")
-    page.wait_for_selector("#trick-return:visible")  # live, before the end
-    assert microscope.colours("#trick-return") > 3
+    page.wait_for_selector("#trick-error:visible")  # live, before the end
+    assert microscope.colours("#trick-error") > 3
     page.click("#stop")
     page.wait_for_selector("#stop", state="hidden")
     assert microscope.text("#progress") == "Ready."

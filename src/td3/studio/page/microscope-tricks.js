@@ -31,7 +31,7 @@ function show(found) {
     error[agent] = list.map(([x, y], k) => [x, y - (curves.achieved[agent][k]?.[1] ?? NaN)]);
   }
   $("#tricks").classList.toggle("plain", !curves.return);
-  draw($("#trick-return"), curves.return, "return");
+  draw($("#trick-return"), found.task === "noise" ? null : curves.return, "return");
   draw($("#trick-error"), error, "predicted − achieved", true);
   draw($("#trick-q"), curves.q, "mean Q");
   const names = found.off.map((name) => NAMES[name]).join(" and "), done = Math.max(0, ...Object.values(curves.q ?? {}).flat().map((p) => p[0]));
@@ -52,7 +52,7 @@ async function go(name, values = {}) {
 export function startTricks(asker) {
   ask = asker;
   document.querySelectorAll("#tricks input").forEach((box) => { box.onchange = () => { if (!state?.running) show(state); else $("#start").disabled = !off().length; }; });
-  $("#start").onclick = () => go("tricks/start", { key: state.key, off: off().join(",") });
+  $("#start").onclick = () => go("tricks/start", { key: state.key, task: $("#task").value, off: off().join(",") });
   $("#stop").onclick = () => go("tricks/stop");
   addEventListener("resize", () => state && show(state));
   go("tricks");

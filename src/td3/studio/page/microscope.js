@@ -176,6 +176,8 @@ function describe() {
   now(12, `Q1 was off by ${value(size(u.values_before[0]))} and is off by ${value(size(u.values_after[0]))} after the step.`);
   const due = u.due ? "" : "Not in this update: the actor and the targets wait. Choose the other update above.";
   now(13, due || `Actor loss ${value(u.actor_loss)}: minus the mean of Q1. Transition ${s + 1}: ${action(u.actor_action[s])} → ${action(u.actor_action_after[s])}.`);
+  const ends = u.actor_action.filter((row) => row.some((x, k) => Math.abs(x) > 0.99 * u.limits[k])).length;
+  if (u.due && ends) $("#step-13 .now").textContent += ` In ${ends} of ${page.count} states an action is at its limit; tanh is nearly flat there, so the actor hardly moves.`;
   const follow = (name) => { const [before, after] = u.distances[name]; return due || `τ = ${value(u.settings.tau)}: the distance shrinks from ${value(before)} to ${value(after)}.`; };
   now(14, follow("actor"));
   now(15, follow("critic"));
