@@ -224,7 +224,7 @@ function drawMeasured() {
   $("#measured").textContent = `Step ${own.step.toLocaleString("en")}: Q1 predicts ${short(own.predicted)} (orange), the policy achieves ${short(own.achieved)} (blue). ${gap > 0 ? "Too high" : "Too low"} by ${short(Math.abs(gap))}, as a mean over ${own.states} states of ${own.episodes} episodes.`;
 }
 
-let playing = false;
+let playing = false, following;
 async function play() {
   playing = !playing;
   $("#play").setAttribute("aria-pressed", playing);
@@ -258,6 +258,19 @@ function controls() {
   keep.textContent = `This run keeps only its newest two checkpoints. To play over its training, keep more of them: td3 train … --checkpoint.keep-every ${facts.every}. Each needs the space of the replay buffer's new transitions and of the networks.`;
 }
 
+// Takes over the checkpoints that a run writes and removes while it goes on.
+async function follow() {
+  const found = await ask("run").catch(() => null);
+  if (!found?.steps?.length || playing || String(found.steps) === String(facts.steps)) return;
+  const current = step(), slider = $("#checkpoint");
+  facts = found;
+  const kept = facts.steps.indexOf(current);
+  slider.max = facts.steps.length - 1;
+  slider.value = page.index = kept < 0 ? facts.steps.length - 1 : kept;
+  $("#play").disabled = facts.steps.length < 2;
+  if (kept < 0) show();
+}
+
 async function begin() {
   try {
     buildSteps(await ask("steps"));
@@ -276,6 +289,8 @@ async function main() {
     controls();
     $("#bar").hidden = false;
     await begin();
+    clearInterval(following);
+    following = setInterval(() => document.hidden || follow(), 5000);
   } catch (error) { complain(error); }
 }
 
