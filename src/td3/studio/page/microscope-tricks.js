@@ -20,7 +20,7 @@ function draw(canvas, curves, ylabel, zero = false) {
     if (own.length !== state.seeds) continue;
     const least = Math.min(...own.map((list) => list.length));
     const xs = own[0].slice(0, least).map((p) => p[0]);
-    line(plot, xs, xs.map((_, k) => own.reduce((sum, list) => sum + list[k][1], 0) / own.length), { stroke: colour(hue), width: 3 });
+    line(plot, xs, xs.map((_, k) => own.reduce((sum, list) => sum + list[k][1], 0) / own.length), { stroke: colour(hue), width: group ? 2.5 : 5 });
   }
 }
 
