@@ -13,7 +13,7 @@ from typing import Any
 
 from td3.environments.workers.processes import Link, start_process
 from td3.errors import UserError
-from td3.microscope.experiment import RETURNS
+from td3.microscope.experiment import RETURNS, TASKS
 from td3.microscope.tricks import TRICKS
 
 STEPS, SEEDS = 6000, 3
@@ -29,18 +29,28 @@ class Experiment:
         self.starter = ThreadPoolExecutor(1, "td3-experiment")
         self.link: Link | None = None
         self.folder: tempfile.TemporaryDirectory[str] | None = None
-        self.off: tuple[str, ...] = ()
+        self.task, self.off = "", tuple[str, ...]()
         self.ended = ""
         self.key = secrets.token_urlsafe(16)
         """What a request to start must repeat, once: a link or a reload cannot start anything."""
         atexit.register(self.stop)
 
-    def start(self, key: str, off: Sequence[str], steps: int = STEPS, seeds: int = SEEDS) -> None:
-        """Start anew without these tricks; the experiment before it is ended.
+    def start(
+        self,
+        key: str,
+        task: str,
+        off: Sequence[str],
+        *,
+        steps: int = STEPS,
+        seeds: int = SEEDS,
+    ) -> None:
+        """Start anew on this task without these tricks; the experiment before it is ended.
 
         Raises:
-            UserError: The key is not the current one, or there is no such trick.
+            UserError: The key is not the current one, or there is no such task or trick.
         """
+        if task not in TASKS:
+            raise UserError(f"The task must be one of: {', '.join(TASKS)}.")
         wrong = [name for name in off if name not in TRICKS]
         if wrong or not off:
             raise UserError(f"Turn off at least one of: {', '.join(TRICKS)}.")
@@ -51,7 +61,9 @@ class Experiment:
             self.end()
             self.folder = tempfile.TemporaryDirectory(prefix="td3-tricks-")
             self.off, self.ended = tuple(dict.fromkeys(off)), ""
-            facts = {"folder": self.folder.name, "off": self.off, "steps": steps, "seeds": seeds}
+            self.task = task
+            facts: dict[str, Any] = {"folder": self.folder.name, "task": task, "off": self.off}
+            facts |= {"steps": steps, "seeds": seeds}
             self.link = self.starter.submit(
                 start_process, "td3.microscope.experiment", "the experiment", PATIENCE
             ).result()
@@ -80,6 +92,7 @@ class Experiment:
             curves = read_curves(folder) if folder else {}
             return {
                 "key": self.key,
+                "task": self.task,
                 "off": self.off,
                 "running": running,
                 "ended": self.ended,

@@ -22,6 +22,13 @@ from td3.microscope.tricks import DELAY, TRICKS, WithoutTricks
 from td3.training.callbacks import Callback, LiveRun
 
 NICE = 10
+TASKS: dict[str, dict[str, Any]] = {
+    "pendulum": {"environment": {"id": "Pendulum-v1"}, "loop.replay_size": 15_000},
+    "noise": {
+        "environment": {"id": "td3.microscope.world:NoisyWorld"},
+        "loop.replay_size": 1000,  # noise that is sampled again and again is learnt
+    },
+}
 EPISODES = 2
 RETURNS = "returns.jsonl"
 
@@ -45,8 +52,11 @@ class Compare(Callback):
 
 
 def specimen_of(run: LiveRun, agent: int) -> Specimen:
-    """One agent of a running training."""
+    """One agent of a running training. The world of noise is without its noise."""
     member = dataclasses.replace(run.config.member(agent), device="cpu")
+    if member.environment.id == TASKS["noise"]["environment"]["id"]:
+        expected = dataclasses.replace(member.environment, kwargs={"noise": 0.0})
+        member = dataclasses.replace(member, environment=expected)
     return Specimen(
         folder=run.folder,
         step=run.step,
@@ -60,12 +70,11 @@ def specimen_of(run: LiveRun, agent: int) -> Specimen:
     )
 
 
-def train_without(folder: Path, off: list[str], steps: int, seeds: int) -> None:
+def train_without(folder: Path, task: str, off: list[str], steps: int, seeds: int) -> None:
     """Train `seeds` agents as TD3 and as many without these tricks, with the same seeds."""
     delayed = "delay" not in off
     train(
-        "Pendulum-v1",
-        "quick",
+        recipe="quick",
         run=folder / "run",
         quiet=True,
         callbacks=[Compare(folder / RETURNS)],
@@ -76,9 +85,9 @@ def train_without(folder: Path, off: list[str], steps: int, seeds: int) -> None:
         threads=1,
         device="cpu",
         **{
+            **TASKS[task],
             "agent.policy_freq": DELAY if delayed else 1,
             "loop.steps": steps,
-            "loop.replay_size": steps,
             "loop.random_steps": 500,
             "loop.log_every": 250,
             "evaluation.every": 500,
@@ -93,7 +102,7 @@ def serve(connection: Connection, facts: dict[str, Any]) -> None:
     os.nice(NICE)
     torch.set_num_threads(1)
     try:
-        train_without(Path(facts["folder"]), facts["off"], facts["steps"], facts["seeds"])
+        train_without(Path(facts.pop("folder")), **facts)
         answer: dict[str, Any] = {"finished": True}
     except Exception as error:
         answer = {"error": describe_error(error)["message"]}

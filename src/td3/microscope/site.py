@@ -71,7 +71,12 @@ def page_files() -> set[str]:
 
 
 def find_run(root: Path, name: str) -> Path:
-    """The run folder with this path relative to `root`. Raises UserError for any other path."""
+    """The run folder with this path relative to `root`; "." is `root` itself.
+
+    Raises UserError for any other path.
+    """
+    if name == ".":
+        return root
     parts = Path(name).parts if name else ()
     if not parts or "\0" in name or Path(name).is_absolute() or ".." in parts:
         raise UserError(f"There is no run {name[:200]!r} in this folder.")
@@ -97,7 +102,8 @@ def answer_tricks(path: str, query: Query) -> dict[str, Any]:
         experiments.append(Experiment())
     (experiment,) = experiments
     if path == "microscope/tricks/start":
-        experiment.start(query.get("key", ""), query.get("off", "").split(","))
+        off = query.get("off", "").split(",")
+        experiment.start(query.get("key", ""), query.get("task", ""), off)
     elif path == "microscope/tricks/stop":
         experiment.stop()
     elif path != "microscope/tricks":

@@ -1,6 +1,6 @@
 // Small charts on a canvas: axes, points, lines, bars, a height map and two surfaces.
 
-const MARGIN = { left: 56, right: 12, top: 12, bottom: 40 };
+const MARGIN = { left: 64, right: 24, top: 12, bottom: 40 };
 
 const probe = document.createElement("i");
 probe.hidden = true;

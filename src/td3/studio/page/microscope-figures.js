@@ -232,10 +232,10 @@ function distances(names) {
 
 const percent = (x) => `${d.short(100 * x)} %`;
 export const figures = {
-  5: [[cloud, (u) => `${u.limits.length > 1 ? "White ring" : "Dark line"}: the next action (5). Orange: the smoothed action of this update (6). Blue: others that the noise could have given. Dashed: the range of the clipped noise.`]],
+  5: [[cloud, (u) => `${u.limits.length > 1 ? "Empty ring" : "Dark line"}: the next action (5). Orange: the smoothed action of this update (6). Blue: others that the noise could have given. Dashed: the range of the clipped noise.`]],
   6: [[proposals, "All transitions of the batch: next action and smoothed action. Dashed: the noise clip."]],
   7: [[valueLandscape, (u) => `What the target critics say about every action in the chosen next state: blue the first, orange the second. ${u.limits.length > 1 ? "The lower one, which step 8 keeps, is opaque. Drag to turn." : "The broad line is the lower one, which step 8 keeps. Points: the smoothed action."}`]],
-  8: [[lowerMap, (u) => u.limits.length > 1 ? "The lower envelope of both landscapes: the value that is kept. White ring: the next action. Orange: the smoothed one." : "All transitions: where the second critic is lower, its value is kept; otherwise that of the first."]],
+  8: [[lowerMap, (u) => u.limits.length > 1 ? "The lower envelope of both landscapes: the value that is kept. Empty ring: the next action. Orange: the smoothed one." : "All transitions: where the second critic is lower, its value is kept; otherwise that of the first."]],
   9: [[bellman, "Blue: discounted value of the next state. Orange: reward. Line: their sum, the target."]],
   10: [],
   11: [[against, "Every point is a transition: blue the first critic, orange the second. On the line, the error is zero."]],

@@ -20,7 +20,7 @@ function draw(canvas, curves, ylabel, zero = false) {
     if (own.length !== state.seeds) continue;
     const least = Math.min(...own.map((list) => list.length));
     const xs = own[0].slice(0, least).map((p) => p[0]);
-    line(plot, xs, xs.map((_, k) => own.reduce((sum, list) => sum + list[k][1], 0) / own.length), { stroke: colour(hue), width: 3 });
+    line(plot, xs, xs.map((_, k) => own.reduce((sum, list) => sum + list[k][1], 0) / own.length), { stroke: colour(hue), width: group ? 2.5 : 5 });
   }
 }
 
@@ -31,7 +31,7 @@ function show(found) {
     error[agent] = list.map(([x, y], k) => [x, y - (curves.achieved[agent][k]?.[1] ?? NaN)]);
   }
   $("#tricks").classList.toggle("plain", !curves.return);
-  draw($("#trick-return"), curves.return, "return");
+  draw($("#trick-return"), found.task === "noise" ? null : curves.return, "return");
   draw($("#trick-error"), error, "predicted − achieved", true);
   draw($("#trick-q"), curves.q, "mean Q");
   const names = found.off.map((name) => NAMES[name]).join(" and "), done = Math.max(0, ...Object.values(curves.q ?? {}).flat().map((p) => p[0]));
@@ -52,7 +52,7 @@ async function go(name, values = {}) {
 export function startTricks(asker) {
   ask = asker;
   document.querySelectorAll("#tricks input").forEach((box) => { box.onchange = () => { if (!state?.running) show(state); else $("#start").disabled = !off().length; }; });
-  $("#start").onclick = () => go("tricks/start", { key: state.key, off: off().join(",") });
+  $("#start").onclick = () => go("tricks/start", { key: state.key, task: $("#task").value, off: off().join(",") });
   $("#stop").onclick = () => go("tricks/stop");
   addEventListener("resize", () => state && show(state));
   go("tricks");

@@ -176,6 +176,8 @@ function describe() {
   now(12, `Q1 was off by ${value(size(u.values_before[0]))} and is off by ${value(size(u.values_after[0]))} after the step.`);
   const due = u.due ? "" : "Not in this update: the actor and the targets wait. Choose the other update above.";
   now(13, due || `Actor loss ${value(u.actor_loss)}: minus the mean of Q1. Transition ${s + 1}: ${action(u.actor_action[s])} → ${action(u.actor_action_after[s])}.`);
+  const ends = u.actor_action.filter((row) => row.some((x, k) => Math.abs(x) > 0.99 * u.limits[k])).length;
+  if (u.due && ends) $("#step-13 .now").textContent += ` In ${ends} of ${page.count} states an action is at its limit; tanh is nearly flat there, so the actor hardly moves.`;
   const follow = (name) => { const [before, after] = u.distances[name]; return due || `τ = ${value(u.settings.tau)}: the distance shrinks from ${value(before)} to ${value(after)}.`; };
   now(14, follow("actor"));
   now(15, follow("critic"));
@@ -222,7 +224,7 @@ function drawMeasured() {
   $("#measured").textContent = `Step ${own.step.toLocaleString("en")}: Q1 predicts ${short(own.predicted)} (orange), the policy achieves ${short(own.achieved)} (blue). ${gap > 0 ? "Too high" : "Too low"} by ${short(Math.abs(gap))}, as a mean over ${own.states} states of ${own.episodes} episodes.`;
 }
 
-let playing = false;
+let playing = false, following;
 async function play() {
   playing = !playing;
   $("#play").setAttribute("aria-pressed", playing);
@@ -256,6 +258,19 @@ function controls() {
   keep.textContent = `This run keeps only its newest two checkpoints. To play over its training, keep more of them: td3 train … --checkpoint.keep-every ${facts.every}. Each needs the space of the replay buffer's new transitions and of the networks.`;
 }
 
+// Takes over the checkpoints that a run writes and removes while it goes on.
+async function follow() {
+  const found = await ask("run").catch(() => null);
+  if (!found?.steps?.length || playing || String(found.steps) === String(facts.steps)) return;
+  const current = step(), slider = $("#checkpoint");
+  facts = found;
+  const kept = facts.steps.indexOf(current);
+  slider.max = facts.steps.length - 1;
+  slider.value = page.index = kept < 0 ? facts.steps.length - 1 : kept;
+  $("#play").disabled = facts.steps.length < 2;
+  if (kept < 0) show();
+}
+
 async function begin() {
   try {
     buildSteps(await ask("steps"));
@@ -274,6 +289,8 @@ async function main() {
     controls();
     $("#bar").hidden = false;
     await begin();
+    clearInterval(following);
+    following = setInterval(() => document.hidden || follow(), 5000);
   } catch (error) { complain(error); }
 }
 

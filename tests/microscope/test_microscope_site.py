@@ -93,14 +93,18 @@ def test_steps_show_lines_that_are_in_the_files(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".", "..", "../td3", "td3/..", "/etc", "td3/../../etc", "td3\0", "none", "td3/config.toml",
-     "x" * 5000, "~", "td3//../td3"],
+    ["", ".", "./", "./..", "..", "../td3", "td3/..", "/etc", "td3/../../etc", "td3\0", "none",
+     "td3/config.toml", "x" * 5000, "~", "td3//../td3"],
 )  # fmt: skip
 def test_path_that_is_no_run_is_refused(root: Path, name: str) -> None:
     for path in site.ANSWERS:
         found = refusal(root, path, run=name)
         assert "There is no run" in found or "not a run folder" in found, (path, found)
         assert len(found) < 400
+
+
+def test_folder_that_is_a_run_itself_is_called_a_dot(root: Path) -> None:
+    assert answer(root / "td3", "microscope/run", run=".")["steps"] == [80, 160, 240]
 
 
 def test_link_to_a_run_elsewhere_is_refused(root: Path, tmp_path: Path) -> None:
@@ -176,7 +180,7 @@ def experiment() -> Iterator[Experiment]:
 
 
 def test_experiment_trains_and_its_folder_goes(experiment: Experiment) -> None:
-    experiment.start(experiment.key, ["delay"], steps=510, seeds=1)
+    experiment.start(experiment.key, "noise", ["delay"], steps=510, seeds=1)
     assert experiment.folder is not None
     folder = Path(experiment.folder.name)
     wait_for(lambda: not experiment.state()["running"])
@@ -185,6 +189,8 @@ def test_experiment_trains_and_its_folder_goes(experiment: Experiment) -> None:
     assert {name: len(own) for name, own in found["curves"].items()} == dict.fromkeys(
         ("return", "predicted", "achieved"), 2
     )
+    for points in found["curves"]["achieved"].values():
+        assert {value for _, value in points} == {0}  # the expected rewards of this world
     experiment.stop()
     assert not folder.exists()
     assert experiment.state()["running"] is False
@@ -194,15 +200,17 @@ def test_experiment_starts_with_its_key_once(experiment: Experiment) -> None:
     key = experiment.key
     for wrong in ("", key[:-1], "ä"):
         with pytest.raises(td3.UserError, match="Load the page again"):
-            experiment.start(wrong, ["twin"])
+            experiment.start(wrong, "noise", ["twin"])
     with pytest.raises(td3.UserError, match="at least one of"):
-        experiment.start(key, ["twin", "--run=/tmp/x"])
+        experiment.start(key, "noise", ["twin", "--run=/tmp/x"])
+    with pytest.raises(td3.UserError, match="task must be one of: pendulum, noise"):
+        experiment.start(key, "os:system", ["twin"])
     assert experiment.link is None
-    experiment.start(key, ["twin"])
+    experiment.start(key, "noise", ["twin"])
     first = experiment.link
     with pytest.raises(td3.UserError, match="Load the page again"):
-        experiment.start(key, ["twin"])
-    experiment.start(experiment.key, ["smoothing"])
+        experiment.start(key, "noise", ["twin"])
+    experiment.start(experiment.key, "pendulum", ["smoothing"])
     assert first is not None
     assert first.process.poll() is not None  # one process at a time
     assert experiment.state()["off"] == ("smoothing",)
@@ -242,7 +250,7 @@ def test_other_web_page_cannot_start_an_experiment(
 def test_experiment_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     code = (
         "import os, time; from td3.microscope.background import Experiment; e = Experiment(); "
-        "e.start(e.key, ['twin']); print(e.link.process.pid, flush=True); time.sleep(600)"
+        "e.start(e.key, 'noise', ['twin']); print(e.link.process.pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None

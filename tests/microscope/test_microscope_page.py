@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.microscope import make_run
 
+import td3
 from td3.config.variants import known
 from td3.microscope import background, site
 from td3.serving import Content, LocalServer
@@ -178,17 +179,31 @@ def test_page_trains_without_a_trick_beside_td3(
     monkeypatch.setattr(
         background.Experiment,
         "start",
-        lambda self, key, off: start(self, key, off, steps=510, seeds=1),
+        lambda self, *given: start(self, *given, steps=510, seeds=1),
     )
     page = microscope.page
     microscope.open("td3")
     assert page.locator("#start").is_disabled()
+    page.select_option("#task", "noise")
     page.locator("#tricks input[name=smoothing]").uncheck()
     page.click("#start")
     page.wait_for_selector("#stop:visible")
     assert microscope.text("#progress").startswith("Training without smoothing: step ")
-    page.wait_for_selector("#trick-return:visible")  # live, before the end
-    assert microscope.colours("#trick-return") > 3
+    page.wait_for_selector("#trick-error:visible")  # live, before the end
+    assert microscope.colours("#trick-error") > 3
     page.click("#stop")
     page.wait_for_selector("#stop", state="hidden")
     assert microscope.text("#progress") == "Ready."
+
+
+def test_page_follows_a_run_that_goes_on(microscope: Microscope, run_of: Any) -> None:
+    name = f"growing-{microscope.page.viewport_size['width']}"
+    shutil.copytree(run_of[""], run_of.folder / name)
+    microscope.open(name)
+    slider = microscope.page.locator("#checkpoint")
+    assert slider.get_attribute("max") == "2"
+    td3.resume(run_of.folder / name, steps=320, quiet=True)
+    microscope.page.wait_for_function("document.querySelector('#checkpoint').max === '3'")
+    assert microscope.text("#at") == "step 240"  # what the user looks at stays
+    slider.fill("3")
+    assert microscope.drawn(320)[0] == 320
