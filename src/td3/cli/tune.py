@@ -122,6 +122,7 @@ def run(arguments: Arguments) -> int:
     from td3.tuning.run import create_search, tune
 
     if arguments.resume:
+        refuse_changes(arguments)
         folder = arguments.resume
         plan = read_plan(folder)
     else:
@@ -130,6 +131,17 @@ def run(arguments: Arguments) -> int:
         outcome = tune(plan, folder, display)
     report(outcome, arguments)
     return outcome.exit_code
+
+
+def refuse_changes(arguments: Arguments) -> None:
+    """A search continues as it was planned: its decisions depend on all settings."""
+    fresh = default([])
+    same = {name: getattr(arguments, name) for name in ("resume", "quiet", "json")}
+    if arguments != dataclasses.replace(fresh, **same):
+        raise UserError(
+            f"td3 tune --resume {arguments.resume} continues with the settings in tune.toml and "
+            "takes only --quiet and --json; start a new search for other settings."
+        )
 
 
 def report(outcome: "Outcome", arguments: Arguments) -> None:
