@@ -24,10 +24,10 @@ LAYERS = """
     report doctor bench exports
     play tuning
     cluster
-    api testing microscope
-    studio
+    api testing
     lessons
     microscope
+    studio
     cli
 """
 LAYER_OF = {group: row for row, line in enumerate(LAYERS.split("\n")) for group in line.split()}

@@ -84,8 +84,7 @@ def test_run_stopped_by_a_callback_exits_0_and_resumes_with_it(tmp_path: Path) -
     words += ["--loop.exploration", "own_code:Loud"]
     done = td3(tmp_path, "train", *words)
     assert done.returncode == 0, done.stderr
-    stopped = "Stopped at step 150: 150 steps are enough."
-    assert f"{stopped} Continue with: td3 resume {tmp_path}/run" in done.stderr
+    assert "Stopped at step 150: 150 steps are enough. Continue with: td3 resume run" in done.stderr
     assert last_event(tmp_path / "run")["reason"] == "150 steps are enough"
     assert td3(tmp_path, "resume", "run", "--quiet").returncode == 0
     assert last_event(tmp_path / "run")["step"] == 151
@@ -95,7 +94,7 @@ def test_run_stopped_by_a_condition_continues_with_ignore_stop(tmp_path: Path) -
     words = [*SMALL.split(), "--stop.at-return", "-99999", "--run", "run"]
     done = td3(tmp_path, "train", *words)
     assert done.returncode == 0, done.stderr
-    assert f"Continue with: td3 resume {tmp_path}/run --ignore-stop" in done.stderr
+    assert "Continue with: td3 resume run --ignore-stop" in done.stderr
     done = td3(tmp_path, "resume", "run", "--quiet", "--ignore-stop")
     assert (done.returncode, done.stdout) == (0, "run\n")
     assert last_event(tmp_path / "run")["event"] == "finish"
@@ -107,8 +106,7 @@ def test_failing_callback_exits_1_with_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == (
         "td3: The callback Broken.on_checkpoint raised ZeroDivisionError: division by zero "
-        "(own_code.py, line 12). Saved up to step 200. "
-        f"Continue with: td3 resume {tmp_path}/run\n"
+        "(own_code.py, line 12). Saved up to step 200. Continue with: td3 resume run\n"
     )
 
 

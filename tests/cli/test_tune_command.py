@@ -60,6 +60,7 @@ def test_killed_and_interrupted_search_continues_to_results_of_uninterrupted(
         (["tune", "Pendulum-v1", "--storage", "mysql"], "Cannot open --storage mysql"),
         (["tune", "--resume", "none"], "none does not exist"),
         (["tune", "--resume", "."], "not the folder of a search"),
+        (["tune", "--resume", ".", "--trials", "9"], "takes only --quiet, --json"),
         (["tune", "Pendulum-v1", "--grid", "agent.tau=0.1"], "no grid"),
     ],
 )

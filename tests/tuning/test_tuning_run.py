@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from td3.config import load_recipe
 from td3.errors import UserError
 from td3.tuning.confirm import compare, read_confirmation
 from td3.tuning.display import open_tune_display
+from td3.tuning.page import best_setting, write_page
 from td3.tuning.plan import Plan, read_plan
 from td3.tuning.results import describe, rank
 from td3.tuning.run import Outcome, create_search, tune
+from td3.tuning.search import open_search
 
 SEARCH = {"default": False, "agent": {"tau": True, "hidden_sizes": [[16, 16], [8, 8]]}}
 
@@ -72,6 +75,39 @@ def test_report_has_figures_and_all_trials(outcome: Outcome) -> None:
     for heading in ("Best setting", "Confirmation", "History", "Slices", "Trials"):
         assert f"<h2>{heading}</h2>" in page
     assert page.count("data:image/svg+xml") >= 3
+
+
+def test_report_tells_what_it_has_no_confirmation_or_importance_for(
+    outcome: Outcome, tmp_path: Path
+) -> None:
+    plan = read_plan(outcome.folder)
+    default = {"agent.tau": plan.config.agent.tau}
+    for settings, confirm, told in (
+        (default, 2, "there is nothing to confirm"),
+        ({"agent.tau": 0.04}, 0, "nobody knows how much of it is luck"),
+        ({"agent.tau": 0.04}, 2, "seeds of its own"),
+    ):
+        best = replace(outcome.results[0], value=1.0, settings=settings)
+        assert told in " ".join(best_setting(replace(plan, confirm=confirm), best))
+    with open_search(plan, outcome.folder) as search:
+        few = [own for own in outcome.results if own.value is not None][:1]
+        write_page(plan, search.trials, few, None, tmp_path)
+    page = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "needs 4 complete trials; this is 1 complete trial" in page
+    assert "Confirmation" not in page
+
+
+def test_confirmation_of_an_earlier_best_trial_is_not_shown(
+    outcome: Outcome, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(outcome.folder, folder)
+    stored = json.loads((folder / "confirmation.json").read_text()) if outcome.confirmation else {}
+    values = {"trial": 99, "best": [1.0], "default": [0.0], "difference": 1, "low": 0, "high": 2}
+    (folder / "confirmation.json").write_text(json.dumps({**stored, **values}))
+    plan = replace(read_plan(folder), confirm=0)
+    with open_tune_display(plan, quiet=True) as display:
+        assert tune(plan, folder, display).confirmation is None
 
 
 def test_finished_search_continues_to_same_results(outcome: Outcome) -> None:

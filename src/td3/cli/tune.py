@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SEEDS = 3
 PASSED = ("trials", "shapes", "rows", "evaluations", "episodes", "objective", "pruner", "confirm")
 STORED = ("storage", "study")
+MAY_CHANGE = ("resume", "quiet", "json", "cluster", "populations", "checkpoint_storage")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +132,7 @@ def run(arguments: Arguments) -> int:
     from td3.tuning.run import create_search, tune
 
     if arguments.resume:
+        refuse_changes(arguments)
         folder = arguments.resume
         plan = read_plan(folder)
     else:
@@ -149,6 +151,17 @@ def search_kind(arguments: Arguments, folder: Path) -> "Callable[..., Search]":
 
     options = Cluster(arguments.cluster, arguments.populations, arguments.checkpoint_storage)
     return search_on(options, folder, arguments.quiet or arguments.json)
+
+
+def refuse_changes(arguments: Arguments) -> None:
+    """A search continues as it was planned: its decisions depend on all settings."""
+    fresh = default([])
+    same = {name: getattr(arguments, name) for name in MAY_CHANGE}
+    if arguments != dataclasses.replace(fresh, **same):
+        raise UserError(
+            f"td3 tune --resume {arguments.resume} continues with the settings in tune.toml and "
+            "takes only --quiet, --json and the flags of a cluster; start a new search for other settings."
+        )
 
 
 def report(outcome: "Outcome", arguments: Arguments) -> None:

@@ -44,6 +44,9 @@ def write_page(
         for draw, (heading, caption) in FIGURES:
             if path := draw(plan, trials, results, folder / "plots"):
                 parts += [f"## {heading}", media(path, heading, folder), caption]
+        if len(ranked) < FEW:
+            few = count(len(ranked), "complete trial")
+            parts.append(f"The importance of settings needs {FEW} complete trials; this is {few}.")
     else:
         parts.append("No trial is complete.")
     parts += ["## Trials", f"All trials with their evaluations: [{TABLE}]({TABLE})."]
@@ -64,6 +67,11 @@ OBJECTIVES = {
 def best_setting(plan: Plan, best: TrialResult) -> list[str]:
     """The best trial and the settings that the search began with."""
     defaults = dict(dotted(to_dict(plan.config)))
+    check = "The confirmation has seeds of its own."
+    if not plan.confirm:
+        check = "Without a confirmation (`--confirm`) nobody knows how much of it is luck."
+    if all(value == defaults.get(key) for key, value in best.settings.items()):
+        check = "The search began with these settings, so there is nothing to confirm."
     rows = [
         [f"`{key}`", shown(value), shown(defaults.get(key, ""))]
         for key, value in best.settings.items()
@@ -72,7 +80,7 @@ def best_setting(plan: Plan, best: TrialResult) -> list[str]:
     return [
         "## Best setting",
         f"Trial {best.number}: return {number(best.value)}. This is the highest of many noisy "
-        "values, so it is biased upwards. The confirmation has seeds of its own.",
+        f"values, so it is biased upwards. {check}",
         markdown_table(["setting", "best", "default"], rows, text_columns=1),
         f"Train with it: `td3 train --recipe {RECIPE}`.",
     ]

@@ -121,8 +121,12 @@ def run_search(search: Search, display: TuneDisplay) -> Outcome:
     if best:
         write_recipe(plan, best, results, folder / RECIPE)
     confirmation, code = read_confirmation(folder), stop.exit_code
+    if best is None or not is_current(confirmation, best):
+        confirmation = None
     needed = best and plan.confirm and best.settings != default and not code
-    if best and needed and not is_current(confirmation, best):
+    if best and best.settings == default and not code:
+        display.print("No trial was better than the settings that the search began with.")
+    if best and needed and not confirmation:
         seeds = count(plan.confirm, "fresh seed")
         display.print(f"Confirming trial {best.number} and the default with {seeds} each.")
         confirmation, code = search.confirm(best, display.quiet)
