@@ -99,6 +99,19 @@ def test_evaluate_function_gets_observations_and_gives_actions_of_the_environmen
     )
 
 
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (np.zeros(3), r"an action of the shape \(1,\), got array\(\[0., 0., 0.\]\)"),
+        (None, r"an action of the shape \(1,\), got None"),
+        (np.array([np.nan]), "not finite"),
+    ],
+)
+def test_evaluate_function_with_a_wrong_action_is_refused(action: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        td3.evaluate(lambda observation: action, Counting)
+
+
 def test_evaluate_closes_only_what_it_made() -> None:
     made: list[Counting] = []
     td3.evaluate(two, lambda: made.append(Counting()) or made[-1], episodes=1)  # type: ignore[func-returns-value]

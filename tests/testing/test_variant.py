@@ -30,6 +30,11 @@ class ReturnsFloatLoss(td3.TD3):
         return 1.0
 
 
+class DetachesLoss(td3.TD3):
+    def critic_loss(self, values: Any, target_q: Tensor) -> Tensor:
+        return super().critic_loss(values, target_q).detach()
+
+
 class ReturnsFlatTarget(td3.TD3):
     def target_q(self, *given: Any) -> Tensor:
         return super().target_q(*given).squeeze(-1)
@@ -62,6 +67,7 @@ class DrawsNothing(td3.TD3):
         (RaisesInMakeActor, "RaisesInMakeActor.make_actor raised ValueError: no actor today"),
         (ReturnsNoActor, "make_actor or make_critic must return a network of td3, got None."),
         (ReturnsFloatLoss, "A loss must be one number per agent"),
+        (DetachesLoss, "A loss must depend on parameters of the networks"),
         (ReturnsFlatTarget, "target_q must return a tensor of the shape (2, 32, 1)"),
         (CombinesToList, "combine must return a tensor of the shape (2, 32, 1)"),
         (ReturnsNoDiagnostics, "update must return a Diagnostics, got None."),

@@ -14,11 +14,16 @@ def check_kind(method: str, found: Any, kind: type[Any], expected: str) -> None:
 
 
 def check_loss(loss: Any, agents: int) -> None:
-    """Raise UserError if a loss is not one number per agent."""
+    """Raise UserError if a loss is not one number per agent, or has no gradient."""
     if not isinstance(loss, Tensor) or loss.shape != (agents,):
         raise UserError(
             f"A loss must be one number per agent, a tensor of the shape ({agents},), got "
             f"{name_of(loss)}; take the mean over the axes 1 and 2."
+        )
+    if not loss.requires_grad:
+        raise UserError(
+            "A loss must depend on parameters of the networks; is all of it detached or computed "
+            "with torch.no_grad?"
         )
 
 

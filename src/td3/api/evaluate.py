@@ -48,7 +48,8 @@ def evaluate(
         The returns and lengths, with mean, standard deviation and 95 % interval.
 
     Raises:
-        UserError: There is no such policy or task, or they do not fit.
+        UserError: There is no such policy or task, or they do not fit; or a function returned an
+            action of another shape, or one that is not finite.
 
     Example:
         found = td3.evaluate(run, episodes=100)
@@ -94,11 +95,26 @@ def play(act: Act, env: Env, seeds: Sequence[int], max_steps: int | None) -> Eva
     for episode, seed in enumerate(seeds):
         (observation, _), over = env.reset(seed=seed), False
         while not over:
-            observation, reward, terminated, truncated, _ = env.step(act(observation))
+            action = act(observation)
+            check_action(action, env)
+            observation, reward, terminated, truncated, _ = env.step(action)
             returns[episode] += float(reward)
             lengths[episode] += 1
             over = terminated or truncated or bool(lengths[episode] == limit)
     return Evaluation(returns, lengths)
+
+
+def check_action(action: Any, env: Env) -> None:
+    """Refuse an action of another shape, and one that is not finite."""
+    if not isinstance(env.action_space, gym.spaces.Box):
+        return
+    if np.shape(action) != env.action_space.shape:
+        raise UserError(
+            f"The policy must return an action of the shape {env.action_space.shape}, "
+            f"got {action!r}."
+        )
+    if not np.isfinite(action).all():
+        raise UserError(f"The policy returned an action that is not finite: {action!r}.")
 
 
 def evaluate_flat(act: Any, config: Any, seeds: Sequence[int], max_steps: int | None) -> Evaluation:
