@@ -160,7 +160,8 @@ def refuse_changes(arguments: Arguments) -> None:
     if arguments != dataclasses.replace(fresh, **same):
         raise UserError(
             f"td3 tune --resume {arguments.resume} continues with the settings in tune.toml and "
-            "takes only --quiet, --json and the flags of a cluster; start a new search for other settings."
+            "takes only --quiet, --json and flags of a cluster; start a new search for other "
+            "settings."
         )
 
 
