@@ -13,7 +13,7 @@ import tyro
 class Arguments:
     """Copy a run, as it was at one checkpoint, to a folder that td3 resume continues.
 
-    Works while the run is going on. Every file is checked.
+    Works also while the run trains. Every file is checked.
 
     td3 copy runs/my-run /backup/my-run
 

@@ -27,8 +27,8 @@ def environment_flag(name: str) -> Any:
 class Arguments:
     """Check this machine and an environment before training, or verify a run folder.
 
-    The environment is run with random actions. Of a run, every file is checked. The exit code is 1
-    after errors. Examples:
+    It runs the environment with random actions, or checks every file of the run. The exit code is 1
+    if there are errors. Examples:
 
     td3 doctor
 

@@ -27,7 +27,7 @@ class Arguments:
     device: str | None = None
     """Continue on another device; results then differ slightly."""
     environment: str | None = None
-    """module:name of the class or function that makes the environments, if it was in no module."""
+    """module:name of the class or function that makes the environments, if the run has none."""
     accept_changes: bool = False
     """Continue although the code of the run's variant changed; the result is not exact."""
     ignore_stop: bool = False

@@ -72,7 +72,7 @@ class Arguments:
     storage: str = setting(
         "",
         "With --cluster: shared folder or address for checkpoints.",
-        "Any address of fsspec, e.g. s3://bucket/td3. Default: streamed to this machine.",
+        "Any address of fsspec, e.g. s3://bucket/td3. Default: nodes send them to this machine.",
     )
     wait: str = setting("1m", "With --cluster: how long to wait for the first free place.")
     show: bool = setting(False, "At the end, draw the curve and record a video.", common=True)

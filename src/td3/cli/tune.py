@@ -35,7 +35,7 @@ class Arguments:
 
     td3 tune --resume runs/tune-HalfCheetah-v5   # after Ctrl-C or a kill
 
-    All settings of td3 train apply to every trial.
+    Other settings of td3 train apply to every trial.
     """
 
     environment_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")] = (
@@ -51,13 +51,13 @@ class Arguments:
     shapes: bool = setting(
         False,
         "Also search hidden layers, batch size and n-step returns.",
-        "Trials with equal ones train together.",
+        "Trials with equal values of these train together.",
         common=True,
     )
     rows: int = setting(
         0,
         "Agents that train at the same time; 0: 16 on a CPU, 64 on a GPU.",
-        "A trial needs one for each of its seeds.",
+        "A trial needs one agent for each of its seeds.",
         common=True,
     )
     evaluations: int = setting(10, "Evaluations of a trial.", common=True)
@@ -68,7 +68,7 @@ class Arguments:
     pruner: Literal["halving", "none"] = setting(
         "halving",
         "halving: end bad trials early; none: never.",
-        "After a fifth and a half of the way from the random steps to the end, the better half of "
+        "After a fifth and after half of the steps that follow the random ones, the better half of "
         "all trials so far continues.",
         common=True,
     )
@@ -78,7 +78,7 @@ class Arguments:
     storage: str = setting(
         "",
         "Database to share a study, e.g. postgresql://host/db.",
-        "Default: a journal file in the folder. Also sqlite:///study.db.",
+        "Default: a journal file in the folder. sqlite:///study.db works on one machine.",
         common=True,
     )
     study: str = setting("", "Name of the study in --storage.", common=True)
@@ -91,7 +91,7 @@ class Arguments:
     )
     run: Path | None = setting(None, "Folder to create; default: runs/tune-…", common=True)
     resume: Path | None = setting(None, "Folder of a search to continue.", common=True)
-    quiet: bool = setting(False, "Print nothing but the folder.", common=True)
+    quiet: bool = setting(False, 'Print only the folder and "not exact".', common=True)
     json: bool = setting(False, "Print the result as JSON.", common=True)
     config: Annotated[train.Flags, tyro.conf.arg(name="")] = train.Flags()
 

@@ -101,7 +101,7 @@ def describe_refusal(address: str, error: Exception) -> str:
     """One sentence about why Ray cannot be used."""
     text = " ".join(str(error).split())
     if "ersion mismatch" in text:
-        return f"This machine and the cluster at {address} have other versions: {text.rstrip('.')}."
+        return f"This machine and the cluster at {address} differ in version: {text.rstrip('.')}."
     if isinstance(error, ConnectionError) or "connect" in text.lower():
         hint = (
             "start one with 'ray start --head', or use --cluster local"

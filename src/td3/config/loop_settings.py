@@ -126,7 +126,7 @@ class CheckpointConfig:
     )
     keep_every: int = setting(
         0,
-        "Steps between checkpoints that are kept for ever; 0: none.",
+        "Steps between checkpoints that are never deleted; 0: none.",
         "Each is a run folder of its own in RUN/kept, with its replay buffer.",
         min=0,
     )
@@ -150,7 +150,7 @@ class StopConfig:
     after: str = setting(
         "",
         "Stop after this time, e.g. 90s, 30m, 2h or 1h30m.",
-        "Counted from the start of training in this process; td3 resume counts anew.",
+        "Counted from the start of training in this process; td3 resume starts to count again.",
         common=True,
     )
     patience: int = setting(

@@ -26,7 +26,7 @@ class Config:
     recipe: str = setting(
         "",
         "Recipe or TOML file to start from.",
-        "Recipes: bullet, course, paper, pixels, pixels-quick, quick.",
+        "Recipes: bullet, course, flash, lean, paper, pixels, pixels-quick, quick.",
         common=True,
     )
     start_from: str = setting(

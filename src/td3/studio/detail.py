@@ -12,6 +12,7 @@ from td3.studio.command import train_command
 from td3.studio.explain import anchor_of, explanations, signs
 from td3.studio.live_run import LiveRun
 from td3.studio.media import EXPORTS, film_names, policy_names
+from td3.text import count
 
 FIRST = ("mean_return", "success", "episode_return", "q", "critic_loss", "actor_loss", "saturated",
          "episode_length", "steps_per_second")  # fmt: skip
@@ -113,7 +114,7 @@ def shared(group: list[Check]) -> Check:
     first = group[0]
     if len(group) == 1:
         return first
-    more = f" The same in {len(group) - 1} more of the agents."
+    more = f" The same problem in {count(len(group) - 1, 'other agent')}."
     return Check(first.name, first.status, first.message + more, first.advice)
 
 

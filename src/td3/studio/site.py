@@ -31,7 +31,7 @@ REFERENCES = {  # in a checkout
     "PyBullet": "pybullet.csv",
 }
 MOST_PLAYED = 4  # playgrounds that are kept in memory
-GONE = "It does not exist, or not any more."
+GONE = "It does not exist, or it was deleted or moved."
 Query = Mapping[str, str]
 
 

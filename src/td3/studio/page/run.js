@@ -88,7 +88,7 @@ export class RunPage {
       ["last ten", number(row.last_ten)],
       ["speed", row.speed && `${number(row.speed)} steps/s`],
       ["time left", duration(row.left)],
-      ["time at work", duration(this.detail.wall_seconds)],
+      ["training time", duration(this.detail.wall_seconds)],
       ["started", clock(row.started)],
     ].filter(([, text]) => text);
     const buttons = [
@@ -156,7 +156,7 @@ async function download(run, policy, kind, message) {
   const response = await fetch(link("export", { run, policy, kind }));
   const type = response.headers.get("Content-Type") ?? "";
   if (!response.ok || type.startsWith("application/json")) {
-    message.textContent = response.ok ? (await response.json()).error : "There is no such policy any more.";
+    message.textContent = response.ok ? (await response.json()).error : "This policy does not exist, or it was deleted.";
     return;
   }
   const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "")?.[1] ?? "policy";
