@@ -66,7 +66,9 @@ def resume(
     path = Path(folder)
     if variant is not None:
         variant_name(variant)  # from now on the name in config.toml stands for this class
-    if on_cluster.is_cluster_run(path):
+    others = {"at": at, "device": device, "environment": environment, "callbacks": tuple(callbacks)}
+    others |= {"accept_changes": accept_changes, "ignore_stop": ignore_stop}
+    if on_cluster.continues_on_cluster(path, cluster, **others):
         return finish_cluster_run(path, on_cluster.resume(path, cluster, steps, quiet))
     config, _ = read_config(path)
     if steps is not None:

@@ -62,8 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif isinstance(out, io.TextIOWrapper):
         out.reconfigure(errors="surrogateescape")  # paths that are not UTF-8, as they are
     if not words or words[0] in ("-h", "--help", "--help-all", "help"):
-        print(OVERVIEW.format(commands="\n".join(f"  {k:<12}{v}" for k, v in COMMANDS.items())))
-        return 0
+        return exit_code_of(show_overview)
     if words[0] in ("-V", "--version"):
         from td3 import __version__
 
@@ -73,6 +72,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(FileNotFoundError):  # the current folder may have been deleted
             sys.path.append(os.getcwd())  # so that my_package:MyEnv-v0 can be imported from here
     return exit_code_of(lambda: dispatch(words[0], words[1:]))
+
+
+def show_overview() -> int:
+    commands = "\n".join(f"  {name:<12}{what}" for name, what in COMMANDS.items())
+    print(OVERVIEW.format(commands=commands), flush=True)
+    return 0
 
 
 def exit_code_of(action: Callable[[], int]) -> int:

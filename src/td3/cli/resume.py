@@ -6,6 +6,8 @@ from typing import Annotated
 
 import tyro
 
+NOT_ON_CLUSTER = ("at", "device", "environment", "accept_changes", "ignore_stop")
+
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
@@ -44,7 +46,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     from td3.cli.outcome import finish
-    from td3.cluster.run import is_cluster_run
+    from td3.cluster.run import continues_on_cluster
     from td3.config import varied
     from td3.environments.output import output_to_stderr
     from td3.launch.progress import open_display
@@ -54,7 +56,8 @@ def run(arguments: Arguments) -> int:
     if arguments.steps is not None:
         config = varied(config, {"loop.steps": arguments.steps})
     quiet = arguments.quiet or arguments.json
-    if is_cluster_run(arguments.folder):
+    others = {name: getattr(arguments, name) for name in NOT_ON_CLUSTER}
+    if continues_on_cluster(arguments.folder, arguments.cluster, **others):
         from td3.cluster.run import resume as resume_on_cluster
 
         code = resume_on_cluster(arguments.folder, arguments.cluster, arguments.steps, quiet)

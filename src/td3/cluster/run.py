@@ -258,6 +258,23 @@ def is_cluster_run(folder: Path) -> bool:
     return (folder / FILE).is_file()
 
 
+def continues_on_cluster(folder: Path, cluster: str, **others: object) -> bool:
+    """Whether this is a run of a cluster. Raises UserError for options that would be ignored.
+
+    Args:
+        folder: The folder of the run.
+        cluster: Option of a run of a cluster.
+        others: Options of other runs, empty if they are not given.
+    """
+    on_cluster = is_cluster_run(folder)
+    ignored = others if on_cluster else {"cluster": cluster}
+    kind = "a run of a cluster" if on_cluster else "a run that was started without --cluster"
+    for name, value in ignored.items():
+        if value not in (None, False, "", ()):
+            raise UserError(f"{folder} is {kind}; it continues without {name}.")
+    return on_cluster
+
+
 def read_cluster(folder: Path) -> tuple[Cluster, Share]:
     """What `write_cluster` wrote."""
     tables = read_toml(folder / FILE)
