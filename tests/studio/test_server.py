@@ -115,6 +115,12 @@ def test_query_that_makes_no_sense_is_answered(server: LocalServer, query: str) 
         assert ask(server, f"/{server.token}/api/{name}.json?{query}")[0].status == 200
 
 
+@pytest.mark.parametrize("agents", ["x", "9" * 5000, ",", "-1"])
+def test_agent_that_makes_no_sense_is_answered(server: LocalServer, agents: str) -> None:
+    path = f"/{server.token}/api/series.json?run=finished&agents={agents}"
+    assert ask(server, path)[0].status == 200
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_nothing_can_be_written(server: LocalServer, method: str) -> None:
     assert ask(server, f"/{server.token}/api/runs.json", method)[0].status == 501
