@@ -133,10 +133,25 @@ def test_storage_gives_the_newest_complete_checkpoint(
     name = mirror.new_checkpoint()
     for path in list(mirror.missing(name))[:-1]:  # all but the manifest: killed in between
         storage.put("0000", mirror.snapshot, path)
-    assert storage.fetch("0000", tmp_path / "copy") == 250
-    train_until(config, tmp_path / "copy", 10_000)
-    assert different(tmp_path / "copy", uninterrupted) == []
-    assert len(storage.steps("0000")) == 3
+    copy = tmp_path / "copy"
+    assert storage.fetch("0000", copy) == 250
+    again = Mirror(copy, copied=True)
+    again.checkpoints |= storage.before("0000", 250)
+    train_until(config, copy, 350)
+    storage.store("0000", again, again.new_checkpoint())
+    assert list(again.checkpoints) == ["000000250", "000000350"]
+    assert stored_files(storage, "0000") == {
+        own for files in again.checkpoints.values() for own in files
+    }
+    train_until(config, copy, 10_000)
+    assert different(copy, uninterrupted) == []
+
+
+def stored_files(storage: Storage, name: str) -> set[str]:
+    """The files of checkpoints in a storage."""
+    root = f"{storage.root}/{name}/"
+    found = [own for part in ("replay", "checkpoints") for own in storage.system.find(root + part)]
+    return {own.removeprefix(root) for own in found}
 
 
 def test_storage_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:

@@ -86,9 +86,12 @@ class Worker:
 
     def begin(self) -> None:
         """Start the process of the population."""
-        if self.storage and self.storage.fetch(self.job.name, self.folder) is None:
+        fetched = self.storage.fetch(self.job.name, self.folder) if self.storage else None
+        if self.storage and fetched is None:
             empty_folder(self.folder)
         self.mirror = Mirror(self.folder, copied=True)
+        if self.storage and fetched is not None:
+            self.mirror.checkpoints |= self.storage.before(self.job.name, fetched)
         if not any(self.folder.iterdir()):
             self.folder.rmdir()  # a new run wants to make it
         self.link = start_process(
