@@ -38,7 +38,7 @@ ANSWERS: dict[str, Answer] = {
     "microscope/steps": answer_steps,
 }
 JSON = "application/json; charset=utf-8"
-experiments: list[Experiment] = []
+experiment = Experiment()
 
 
 def find(path: str, query: Query, root: Path) -> Content | None:
@@ -98,9 +98,6 @@ def is_own_folder(path: Path) -> bool:
 
 def answer_tricks(path: str, query: Query) -> dict[str, Any]:
     """The state of the experiment, after starting or stopping it."""
-    if not experiments:
-        experiments.append(Experiment())
-    (experiment,) = experiments
     if path == "microscope/tricks/start":
         off = query.get("off", "").split(",")
         experiment.start(query.get("key", ""), query.get("task", ""), off)
@@ -113,8 +110,7 @@ def answer_tricks(path: str, query: Query) -> dict[str, Any]:
 
 def close() -> None:
     """End the experiment, if one runs. Also happens when this process ends."""
-    for experiment in experiments:
-        experiment.stop()
+    experiment.stop()
 
 
 def as_json(value: Any) -> Content:
