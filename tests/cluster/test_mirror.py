@@ -1,6 +1,7 @@
 """The copy of a run that trains: complete at any moment, every transition sent once."""
 
 import json
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from support.run_tools import StopAt, different, tiny, train_in_pieces
 from td3.cluster.mirror import Mirror, newest_complete
 from td3.cluster.pieces import Piece, file_pieces, folder_pieces, write_piece, write_pieces
 from td3.cluster.storage import Storage
+from td3.cluster.worker import Job, Worker
 from td3.config import Config
 from td3.errors import UserError
 from td3.launch.session import open_training
@@ -152,6 +154,21 @@ def stored_files(storage: Storage, name: str) -> set[str]:
     root = f"{storage.root}/{name}/"
     found = [own for part in ("replay", "checkpoints") for own in storage.system.find(root + part)]
     return {own.removeprefix(root) for own in found}
+
+
+def test_upload_that_fails_is_told_once_until_one_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    worker = Worker(Job("run", "0000", {}, str(tmp_path / "storage")))
+    told = []
+    for error in (None, OSError("disk full"), OSError("disk full"), None, OSError("disk full")):
+        worker.upload = Future()
+        worker.upload.set_exception(error) if error else worker.upload.set_result(None)
+        told.append([own["record"]["message"] for own in worker.upload_notes()])
+    message = f"cannot write to {tmp_path / 'storage'}: disk full; td3 tries again"
+    assert told == [[], [message], [], [], [message]]
+    worker.close()
 
 
 def test_storage_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
