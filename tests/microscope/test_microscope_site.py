@@ -134,11 +134,14 @@ def test_wrong_number_is_one_sentence(root: Path, query: dict[str, str], message
 
 
 def test_unknown_address_has_no_answer(root: Path) -> None:
-    for path in ("microscope", "microscope/", "microscope/../run", "microscope/none", "index.html"):
+    for path in (
+        "microscope",
+        "microscope/",
+        "microscope/../run",
+        "microscope/none",
+        "microscope.html",
+    ):
         assert site.find(path, {"run": "td3"}, root) is None
-    page = site.find("microscope.html", {}, root)
-    assert page is not None
-    assert b"<title>Microscope" in page.body
 
 
 def test_run_with_a_class_of_a_user_asks_before_it_imports(
