@@ -66,6 +66,20 @@ def test_server_own_page_with_token_is_answered(server: LocalServer) -> None:
     assert response.getheader("Content-Length") == "5"
 
 
+@pytest.mark.parametrize("path", ["", "/{token}/missing"])
+def test_server_head_that_is_refused_has_no_body(server: LocalServer, path: str) -> None:
+    """A body would be read as the answer to the next request of the connection."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=5) as connection:
+        host = f"Host: 127.0.0.1:{server.server_port}"
+        path = path.format(token=server.token) or "/"
+        connection.sendall(f"HEAD {path} HTTP/1.1\r\n{host}\r\n\r\n".encode())
+        good = f"GET /{server.token}/ HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n"
+        connection.sendall(good.encode())
+        answers = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answers.count(b"HTTP/1.1 200 OK") == 1
+    assert b"\r\n\r\nHTTP/1.1 200 OK" in answers
+
+
 def test_server_binds_to_loopback_only(server: LocalServer) -> None:
     assert server.server_address[0] == "127.0.0.1"
     assert server.address == f"http://127.0.0.1:{server.server_port}/{server.token}/"

@@ -106,12 +106,12 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # a page that follows a run keeps its connection
 
     def do_GET(self) -> None:
-        self.answer(send_body=True)
+        self.answer()
 
     def do_HEAD(self) -> None:
-        self.answer(send_body=False)
+        self.answer()
 
-    def answer(self, send_body: bool) -> None:
+    def answer(self) -> None:
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True  # its body would be read as the next request
         if problem := self.problem():
@@ -123,7 +123,7 @@ class Handler(BaseHTTPRequestHandler):
         if content is None:
             self.refuse(404, "There is no such page.")
             return
-        self.send(200, content, send_body)
+        self.send(200, content)
 
     def problem(self) -> str:
         """Why this request may not be answered; empty if it may."""
@@ -146,9 +146,9 @@ class Handler(BaseHTTPRequestHandler):
         return rest[1:] if rest.startswith("/") else None
 
     def refuse(self, code: int, reason: str) -> None:
-        self.send(code, Content(f"{reason}\n".encode(), "text/plain; charset=utf-8"), True)
+        self.send(code, Content(f"{reason}\n".encode(), "text/plain; charset=utf-8"))
 
-    def send(self, code: int, content: Content, send_body: bool) -> None:
+    def send(self, code: int, content: Content) -> None:
         self.send_response(code)
         for name, value in HEADERS.items():
             self.send_header(name, value)
@@ -164,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        if send_body:
+        if self.command != "HEAD":
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:

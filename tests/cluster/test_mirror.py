@@ -1,6 +1,7 @@
 """The copy of a run that trains: complete at any moment, every transition sent once."""
 
 import json
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from support.run_tools import StopAt, different, tiny, train_in_pieces
 from td3.cluster.mirror import Mirror, newest_complete
 from td3.cluster.pieces import Piece, file_pieces, folder_pieces, write_piece, write_pieces
 from td3.cluster.storage import Storage
+from td3.cluster.worker import Job, Worker
 from td3.config import Config
 from td3.errors import UserError
 from td3.launch.session import open_training
@@ -133,10 +135,40 @@ def test_storage_gives_the_newest_complete_checkpoint(
     name = mirror.new_checkpoint()
     for path in list(mirror.missing(name))[:-1]:  # all but the manifest: killed in between
         storage.put("0000", mirror.snapshot, path)
-    assert storage.fetch("0000", tmp_path / "copy") == 250
-    train_until(config, tmp_path / "copy", 10_000)
-    assert different(tmp_path / "copy", uninterrupted) == []
-    assert len(storage.steps("0000")) == 3
+    copy = tmp_path / "copy"
+    assert storage.fetch("0000", copy) == 250
+    again = Mirror(copy, copied=True)
+    again.checkpoints |= storage.before("0000", 250)
+    train_until(config, copy, 350)
+    storage.store("0000", again, again.new_checkpoint())
+    assert list(again.checkpoints) == ["000000250", "000000350"]
+    assert stored_files(storage, "0000") == {
+        own for files in again.checkpoints.values() for own in files
+    }
+    train_until(config, copy, 10_000)
+    assert different(copy, uninterrupted) == []
+
+
+def stored_files(storage: Storage, name: str) -> set[str]:
+    """The files of checkpoints in a storage."""
+    root = f"{storage.root}/{name}/"
+    found = [own for part in ("replay", "checkpoints") for own in storage.system.find(root + part)]
+    return {own.removeprefix(root) for own in found}
+
+
+def test_upload_that_fails_is_told_once_until_one_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    worker = Worker(Job("run", "0000", {}, str(tmp_path / "storage")))
+    told = []
+    for error in (None, OSError("disk full"), OSError("disk full"), None, OSError("disk full")):
+        worker.upload = Future()
+        worker.upload.set_exception(error) if error else worker.upload.set_result(None)
+        told.append([own["record"]["message"] for own in worker.upload_notes()])
+    message = f"cannot write to {tmp_path / 'storage'}: disk full; td3 tries again"
+    assert told == [[], [message], [], [], [message]]
+    worker.close()
 
 
 def test_storage_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:

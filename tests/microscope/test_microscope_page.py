@@ -3,7 +3,7 @@
 import json
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,8 @@ from support.microscope import make_run
 import td3
 from td3.config.variants import known
 from td3.microscope import background, site
-from td3.serving import Content, LocalServer
+from td3.serving import LocalServer
+from td3.studio.site import Studio
 
 CHROMIUM = shutil.which("chromium")
 
@@ -30,18 +31,11 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def server(run_of: Any) -> Iterator[LocalServer]:
-    """Answers as the studio does: its page, and the microscope's."""
+    """The studio of some runs, one of a user's class."""
     run_of[""], run_of["lean"]
     make_run(run_of.folder / "own", "support.microscope:OwnUpdate")
     known.pop("support.microscope:OwnUpdate", None)
-    style = site.PAGE / "style.css"
-
-    def find(path: str, query: Mapping[str, str]) -> Content | None:
-        if path == "style.css":
-            return Content(style.read_bytes() if style.exists() else b"", "text/css")
-        return site.find(path, query, run_of.folder)
-
-    server = LocalServer(find)
+    server = LocalServer(Studio(run_of.folder).find)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
@@ -107,6 +101,9 @@ def test_page_shows_every_step_of_an_update(microscope: Microscope) -> None:
         canvases = microscope.page.locator(f"#step-{step} .figures canvas:visible")
         assert canvases.count() >= 1
         assert microscope.colours(f"#step-{step} .figures canvas:visible") > 3, step
+    equation = microscope.page.locator("#step-12 .equation")
+    assert equation.inner_text() == "θQ ← Adam(θQ, ∇L)"
+    assert equation.locator("sub").all_inner_texts() == ["Q", "Q"]
     assert microscope.page.locator(".batch tbody tr").count() == 32
     wide = microscope.page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from support.microscope import make_run
 
 import td3
+from td3.config import read_toml, to_toml
 from td3.microscope import background, site
 from td3.microscope.background import Experiment
 from td3.serving import LocalServer
@@ -131,11 +134,14 @@ def test_wrong_number_is_one_sentence(root: Path, query: dict[str, str], message
 
 
 def test_unknown_address_has_no_answer(root: Path) -> None:
-    for path in ("microscope", "microscope/", "microscope/../run", "microscope/none", "index.html"):
+    for path in (
+        "microscope",
+        "microscope/",
+        "microscope/../run",
+        "microscope/none",
+        "microscope.html",
+    ):
         assert site.find(path, {"run": "td3"}, root) is None
-    page = site.find("microscope.html", {}, root)
-    assert page is not None
-    assert b"<title>Microscope" in page.body
 
 
 def test_run_with_a_class_of_a_user_asks_before_it_imports(
@@ -153,6 +159,37 @@ def test_run_with_a_class_of_a_user_asks_before_it_imports(
     assert "planted_by_run" not in sys.modules
     found = answer(tmp_path, "microscope/update", **query, **{"import": "planted_by_run:Own"})
     assert found["class"] == "Own"
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("variant", 'name = "planted_by_run:Own"'),
+        ("environment", 'id = "planted_by_run:make"'),
+        ("environment", 'id = "planted_by_run:Own-v0"'),
+        ("environment", 'kwargs = {wrapper = "planted_by_run:make"}'),
+        ("grid", '"variant.name" = ["planted_by_run:Own"]'),
+        ("", 'variant = "planted_by_run:Own"'),
+    ],
+)
+@pytest.mark.parametrize("place", ["run", "run/kept/000000080"])
+def test_module_that_only_a_run_names_is_not_imported(
+    run_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, table: str, line: str
+) -> None:
+    code = f"open({str(tmp_path / 'imported')!r}, 'w')"
+    (tmp_path / "planted_by_run.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    shutil.copytree(run_of[""], tmp_path / "run")
+    config = tmp_path / place / "config.toml"
+    tables = read_toml(config)
+    (key, value), *_ = tomllib.loads(line).items()
+    target = tables.setdefault(table, {}) if table else tables
+    target[key] = value
+    config.write_text(to_toml(tables))
+    assert "planted_by_run" in config.read_text()
+    for path in site.ANSWERS:
+        answer(tmp_path, path, run="run", step="80")
+    assert not (tmp_path / "imported").exists()
 
 
 def test_damaged_and_missing_checkpoints_are_one_sentence(tmp_path: Path) -> None:

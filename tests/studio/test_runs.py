@@ -162,6 +162,8 @@ def test_file_replaced_by_another_of_the_same_length_is_read_again(run: Path) ->
         ("config.toml", b'grid = 4\n[environment]\nid = "x"\n'),
         ("config.toml", b'variant = 4\nloop = 3\n[environment]\nid = "x"\nkwargs = 7\n'),
         ("config.toml", b'[environment]\nid = "x"\n[agent]\ntau = nan\n[evaluation]\nx = inf\n'),
+        ("config.toml", b'[environment]\nid = "x"\n[grid]\n"agent.tau" = [nan, inf]\n'),
+        ("tune.toml", b"[tune]\ntrials = nan\nrungs = inf\n[settings]\n"),
     ],
 )
 def test_hostile_content_is_shown_as_damage_not_raised(
@@ -170,6 +172,9 @@ def test_hostile_content_is_shown_as_damage_not_raised(
     (run / name).write_bytes(content)
     studio = Studio(run.parent)
     rows(studio)
+    if name == "tune.toml":
+        assert ask(studio, "study", study="run")["trials"] == []
+        return
     for page in ("run", "episodes", "units"):
         assert isinstance(ask(studio, page, run="run"), dict | list)
     assert "metrics" in ask(studio, "series", run="run", metrics=["q"], agents="0")

@@ -2,14 +2,23 @@
 
 import gzip
 import json
+import os
+import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 
 import pytest
+from support.hostile_policies import write as write_policy
 from support.studio import make_folder, serving
 
+from benchmarks.studio import write_run
+from td3.config import read_toml, to_toml
+from td3.microscope.site import ANSWERS
+from td3.policy.file import read_policy_file
+from td3.policy.pretrained import pretrained
 from td3.serving import LocalServer
-from td3.studio.site import GONE, PAGE
+from td3.studio.site import GONE, PAGE, Studio, play_token
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +124,42 @@ def test_query_that_makes_no_sense_is_answered(server: LocalServer, query: str) 
         assert ask(server, f"/{server.token}/api/{name}.json?{query}")[0].status == 200
 
 
+@pytest.mark.parametrize("agents", ["x", "9" * 5000, ",", "-1"])
+def test_agent_that_makes_no_sense_is_answered(server: LocalServer, agents: str) -> None:
+    path = f"/{server.token}/api/series.json?run=finished&agents={agents}"
+    assert ask(server, path)[0].status == 200
+
+
+def test_module_that_only_a_run_names_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither by the studio nor by a process that it starts."""
+    code = f"open({str(tmp_path / 'imported')!r}, 'w')"
+    (tmp_path / "planted_by_run.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    run = tmp_path / "run"
+    write_run(run, steps=4000)
+    own = "planted_by_run:Own"
+    tables = read_toml(run / "config.toml") | {"callback": [own], "variant": {"name": own}}
+    tables["loop"]["exploration"] = tables["environment"]["id"] = own
+    tables["environment"]["kwargs"] = {"wrapper": own}
+    (run / "config.toml").write_text(to_toml(tables))
+    (run / "policy").mkdir()
+    card, arrays = read_policy_file(Path(pretrained("Reacher-v5")))
+    environment = {**card["environment"], "id": own, "kwargs": {"wrapper": own}}
+    changed = {**card, "environment": environment}
+    write_policy(run / "policy" / "agent-0.safetensors", changed, arrays)
+    studio = Studio(tmp_path)
+    query = {"run": "run", "runs": '["run"]', "study": "run", "policy": "agent-0", "kind": "numpy"}
+    pages = [f"api/{name}.json" for name in studio.answers]
+    pages += [*ANSWERS, "export", f"play/{play_token('run')}/policies.json"]
+    assert b"planted_by_run" in b"".join(
+        found.body for path in pages if (found := studio.find(path, query))
+    )
+    assert not (tmp_path / "imported").exists()
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_nothing_can_be_written(server: LocalServer, method: str) -> None:
     assert ask(server, f"/{server.token}/api/runs.json", method)[0].status == 501
@@ -126,4 +171,5 @@ def test_pages_contain_no_way_to_turn_data_into_html() -> None:
         for name in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
             assert name not in text, (path.name, name)
     policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'"
-    assert policy in (PAGE / "index.html").read_text()
+    for name in ("index.html", "microscope.html"):
+        assert policy in (PAGE / name).read_text(), name

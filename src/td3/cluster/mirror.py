@@ -98,7 +98,7 @@ class Mirror:
     @property
     def saved(self) -> int | None:
         """The step of the newest checkpoint that the copy has."""
-        return max(map(int, self.checkpoints), default=None)
+        return max(map(int, list(self.checkpoints)), default=None)  # an upload may add one
 
     def new_checkpoint(self) -> str:
         """Take a snapshot of the newest checkpoint; its name, or "" if the copy has it."""

@@ -1,11 +1,13 @@
 """A place for checkpoints that all nodes reach: a shared folder, or any address of fsspec."""
 
 import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from td3.cluster.mirror import Mirror, checkpoint_files
-from td3.cluster.pieces import file_pieces, write_piece
+from td3.cluster.pieces import Piece, file_pieces, write_piece
 from td3.errors import UserError, first_line
 from td3.run.manifest import MANIFEST, Invalid
 
@@ -50,6 +52,9 @@ class Storage:
         self.system.put_file(str(folder / path), f"{self.root}/{name}/{path}")
 
     def remove(self, name: str, path: str) -> None:
+        if self.is_local:  # with folders that are empty then
+            write_piece(Path(self.root) / name, Piece(path, None))
+            return
         target = f"{self.root}/{name}/{path}"
         if self.system.exists(target):
             self.system.rm_file(target)
@@ -69,6 +74,17 @@ class Storage:
                 self.get(name, path, folder)
             return int(step)
         return None
+
+    def before(self, name: str, step: int) -> dict[str, dict[str, str]]:
+        """Name of each checkpoint older than this step → its files, to remove them later."""
+        found = {}
+        with tempfile.TemporaryDirectory() as temporary:
+            for own in self.steps(name):
+                if int(own) < step:
+                    with suppress(FileNotFoundError, Invalid):
+                        self.get(name, f"checkpoints/{own}/{MANIFEST}", Path(temporary))
+                        found[own] = checkpoint_files(Path(temporary), own)
+        return found
 
     def steps(self, name: str) -> list[str]:
         """The names of the checkpoints of a run, complete or not."""

@@ -74,6 +74,7 @@ class Worker:
         self.storage = Storage(job.storage) if job.storage else None
         self.uploads = ThreadPoolExecutor(1)
         self.upload: Future[None] | None = None
+        self.upload_problem = ""
 
     def where(self) -> dict[str, Any]:
         """The node, for messages."""
@@ -86,9 +87,12 @@ class Worker:
 
     def begin(self) -> None:
         """Start the process of the population."""
-        if self.storage and self.storage.fetch(self.job.name, self.folder) is None:
+        fetched = self.storage.fetch(self.job.name, self.folder) if self.storage else None
+        if self.storage and fetched is None:
             empty_folder(self.folder)
         self.mirror = Mirror(self.folder, copied=True)
+        if self.storage and fetched is not None:
+            self.mirror.checkpoints |= self.storage.before(self.job.name, fetched)
         if not any(self.folder.iterdir()):
             self.folder.rmdir()  # a new run wants to make it
         self.link = start_process(
@@ -115,7 +119,7 @@ class Worker:
             if stop and not self.stopped:
                 self.stopped = True
                 self.send({"kind": "stop"})
-        messages = self.take_messages()
+        messages = self.take_messages() + self.upload_notes()
         pieces = self.take_pieces()
         if self.end and not pieces and self.is_complete():
             return Report(messages, [], self.mirror.saved, self.end)
@@ -185,6 +189,16 @@ class Worker:
             return
         if name := self.mirror.new_checkpoint():
             self.upload = self.uploads.submit(self.storage.store, self.job.name, self.mirror, name)
+
+    def upload_notes(self) -> list[dict[str, Any]]:
+        """A message about an upload that failed and is tried again, once for each reason."""
+        if not (self.storage and self.upload and self.upload.done()):
+            return []
+        error = self.upload.exception()
+        problem = f"cannot write to {self.storage.address}: {first_line(error)}" if error else ""
+        is_new, self.upload_problem = problem not in ("", self.upload_problem), problem
+        record = {"kind": "remark", "message": f"{problem}; td3 tries again"}
+        return [{"kind": "note", "record": record}] if is_new else []
 
     def is_complete(self) -> bool:
         """Whether everything of a population that ended is stored."""

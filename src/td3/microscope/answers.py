@@ -25,7 +25,8 @@ from td3.microscope.returns import measure_returns
 from td3.microscope.specimen import Specimen, read_specimen
 from td3.microscope.steps import describe_steps
 from td3.microscope.update import RecordedUpdate, record_specimen
-from td3.run.copies import kept_runs
+from td3.policy.trust import imports_in
+from td3.run.copies import find_checkpoint, kept_runs
 from td3.run.folder import read_config, read_tables
 from td3.run.manifest import by_step
 
@@ -64,13 +65,22 @@ def number(query: Query, name: str, default: int) -> int:
 
 
 def imports_of(folder: Path) -> list[str]:
-    """The classes and functions of modules that only the run names; nothing is imported yet."""
+    """What is in modules that only the run names; nothing is imported yet."""
     tables = read_tables(folder)  # reading the settings would import the variant
-    variant = str(tables.get("variant", {}).get("name", ""))
-    task = str(tables.get("environment", {}).get("id", ""))
+    environment = table_of(tables, "environment")
+    variant, task = str(table_of(tables, "variant").get("name", "")), str(environment.get("id", ""))
     own_variant = variant and variant not in BUILT_IN and variant not in known
     own_task = ":" in task and task not in GIVEN
-    return [name for name, own in ((variant, own_variant), (task, own_task)) if own]
+    found = [name for name, own in ((variant, own_variant), (task, own_task)) if own]
+    return found + [text for text, _ in imports_in(environment.get("kwargs"))]
+
+
+def table_of(tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A table of config.toml. Raises UserError if it is none."""
+    found = tables.get(name, {})
+    if not isinstance(found, dict):
+        raise UserError(f"config.toml: {name} must be a table.")
+    return found
 
 
 def check_import(folder: Path, query: Query) -> None:
@@ -89,6 +99,7 @@ def specimen_of(folder: Path, query: Query) -> Specimen:
     if not steps:
         raise UserError(f"{folder.name} has no checkpoint yet.")
     step, agent = number(query, "step", steps[-1]), number(query, "agent", 0)
+    check_import(find_checkpoint(folder, step)[0], query)  # a kept one has settings of its own
     key = (folder, stamp(folder, step), agent)
     return specimens.get(key, lambda: read_specimen(folder, agent, step))
 

@@ -1,4 +1,4 @@
-"""The addresses of the microscope: pages and data, for the server of `td3 studio`.
+"""The addresses of the microscope: data for `td3 studio`, which also serves its page.
 
 Nothing here writes into a run folder. A run is named by its path relative to the folder that the
 server shows; links and paths that lead elsewhere are refused.
@@ -23,10 +23,8 @@ from td3.microscope.answers import (
     answer_update,
 )
 from td3.microscope.background import Experiment
-from td3.play.site import media_type
 from td3.serving import Content
 
-PAGE = Path(__file__).parents[1] / "studio" / "page"
 Query = Mapping[str, str]
 Answer = Callable[[Path, Query], dict[str, Any]]
 ANSWERS: dict[str, Answer] = {
@@ -38,7 +36,7 @@ ANSWERS: dict[str, Answer] = {
     "microscope/steps": answer_steps,
 }
 JSON = "application/json; charset=utf-8"
-experiments: list[Experiment] = []
+experiment = Experiment()
 
 
 def find(path: str, query: Query, root: Path) -> Content | None:
@@ -49,8 +47,6 @@ def find(path: str, query: Query, root: Path) -> Content | None:
         query: `run`, `agent`, `step` and what the address needs.
         root: The folder that contains the runs.
     """
-    if path in page_files():
-        return Content((PAGE / path).read_bytes(), media_type(path))
     try:
         if path.startswith("microscope/tricks"):
             return as_json(answer_tricks(path, query))
@@ -63,11 +59,6 @@ def find(path: str, query: Query, root: Path) -> Content | None:
     except Exception as error:  # a method of a variant may raise anything
         return as_json({"error": f"{type(error).__name__}: {first_line(error)}"})
     return None
-
-
-def page_files() -> set[str]:
-    """The files of the page; they lie with those of the studio."""
-    return {path.name for path in PAGE.glob("microscope*") if path.is_file()}
 
 
 def find_run(root: Path, name: str) -> Path:
@@ -98,9 +89,6 @@ def is_own_folder(path: Path) -> bool:
 
 def answer_tricks(path: str, query: Query) -> dict[str, Any]:
     """The state of the experiment, after starting or stopping it."""
-    if not experiments:
-        experiments.append(Experiment())
-    (experiment,) = experiments
     if path == "microscope/tricks/start":
         off = query.get("off", "").split(",")
         experiment.start(query.get("key", ""), query.get("task", ""), off)
@@ -113,8 +101,7 @@ def answer_tricks(path: str, query: Query) -> dict[str, Any]:
 
 def close() -> None:
     """End the experiment, if one runs. Also happens when this process ends."""
-    for experiment in experiments:
-        experiment.stop()
+    experiment.stop()
 
 
 def as_json(value: Any) -> Content:

@@ -72,18 +72,23 @@ def check_task(name: str, task: str, command: str) -> None:
 def check_arguments(name: str, kwargs: Any, environment: str) -> None:
     """Refuse arguments that name a module: some tasks import what their arguments name."""
     given = environment.rpartition(":")[0].partition(".")[0]
-    for text in strings(kwargs):
-        if not (found := IMPORT_PATH.fullmatch(text)):
-            continue
-        package = found[1]
-        if package == given or package in sys.modules:
-            continue
-        if importlib.util.find_spec(package) is not None:  # finds a file, does not run it
+    for text, package in imports_in(kwargs):
+        if package != given:
             raise UserError(
                 f"The policy {name} passes {text!r} to its task, which may import the Python "
                 f"module {package}. If you trust it, use Python: import {package}, then call "
                 "td3.load_policy and evaluate."
             )
+
+
+def imports_in(value: Any) -> Iterator[tuple[str, str]]:
+    """Each string that names something in a package which is not imported yet, and the package."""
+    for text in strings(value):
+        found = IMPORT_PATH.fullmatch(text)
+        if not found or found[1] in sys.modules:
+            continue
+        if importlib.util.find_spec(found[1]) is not None:  # finds a file, does not run it
+            yield text, found[1]
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ from td3.report.page import table
 from td3.report.reference import Reference, matching, read_reference
 from td3.report.summary import RunSummary
 from td3.studio.columns import thin
-from td3.studio.detail import plain
+from td3.studio.detail import plain_values
 from td3.studio.live_run import LiveRun
 from td3.studio.series import listed, xy
 
@@ -117,7 +117,7 @@ def settings(runs: list[tuple[str, RunSummary]]) -> list[dict[str, Any]]:
 
 def settings_of(run: RunSummary) -> dict[str, Any]:
     skipped = ("machine.", "code.", "source.")
-    own = {k: plain(v) for k, v in {**DEFAULTS, **run.settings}.items()}
+    own = plain_values(DEFAULTS | run.settings)
     return {
         k: ", ".join(map(str, v)) if isinstance(v, list) else v
         for k, v in own.items()
@@ -132,7 +132,7 @@ def points(runs: list[LiveRun]) -> list[dict[str, Any]]:
         with run.lock:
             if not run.config:
                 continue
-            base = {k: plain(v) for k, v in (DEFAULTS | run.settings).items()}
+            base = plain_values(DEFAULTS | run.settings)
             for group in run.groups():
                 mean = group["mean"]
                 trained = mean[group["steps"] > 0] if len(mean) else mean
@@ -142,7 +142,7 @@ def points(runs: list[LiveRun]) -> list[dict[str, Any]]:
                         "run": run.key,
                         "agents": group["agents"],
                         "task": own["environment.id"],
-                        "settings": own | group["settings"],
+                        "settings": own | plain_values(group["settings"]),
                         "seeds": len(group["values"]),
                         "steps": int(group["steps"][-1]) if len(mean) else 0,
                         "value": float(trained[-10:].mean()) if len(trained) else None,

@@ -1,5 +1,6 @@
 """Everything about one run that its page shows, except the numbers of the charts."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,17 @@ def describe(run: LiveRun) -> dict[str, Any]:
         frozen = summary.frozen
         return page | {
             "agents": [
-                {"agent": a, "seed": own.seed, "settings": summary.own[a], "frozen": frozen.get(a)}
-                for a, own in summary.evaluations.items()
+                {
+                    "agent": agent,
+                    "seed": own.seed,
+                    "settings": plain_values(summary.own[agent]),
+                    "frozen": frozen.get(agent),
+                }
+                for agent, own in summary.evaluations.items()
             ],
-            "settings": {key: plain(value) for key, value in run.settings.items()},
+            "settings": plain_values(run.settings),
             "origin": {
-                key: {name: plain(value) for name, value in table.items()}
+                key: plain_values(table)
                 for key in ("versions", "machine")
                 if isinstance(table := run.config.get(key), dict)
             },
@@ -132,6 +138,11 @@ def show(check: Check) -> dict[str, str]:
         "text": check.message,
         "advice": check.advice,
     }
+
+
+def plain_values(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table of a TOML file as JSON can hold it."""
+    return {name: plain(value) for name, value in table.items()}
 
 
 def plain(value: Any) -> Any:

@@ -53,7 +53,7 @@ class Studio:
         self.files = {str(p.relative_to(PAGE)): p for p in PAGE.rglob("*") if p.is_file()}
         self.played: dict[str, tuple[object, Find]] = {}
         self.studies: dict[str, tuple[object, dict[str, Any]]] = {}
-        self.exporting = threading.Lock()
+        self.exporting, self.playing = threading.Lock(), threading.Lock()
         self.answers: dict[str, Callable[[Query], Any]] = {
             "runs": self.runs,
             "run": self.describe,
@@ -123,7 +123,7 @@ class Studio:
 
     def series(self, query: Query) -> dict[str, Any]:
         run = self.full(query)
-        agents = [int(word) for word in query.get("agents", "").split(",") if word.isdecimal()]
+        agents = [whole(word) for word in query.get("agents", "").split(",") if word]
         view = (number(query, "from"), number(query, "to") or 2**62)
         width = number(query, "points") or 600
         return lines(run, texts(query, "metrics"), agents, view, width)
@@ -168,16 +168,18 @@ class Studio:
     def play(self, path: str, query: Query) -> Content | None:
         """The playground with the policies of one run, at play/TOKEN_OF_THE_RUN/."""
         token, _, rest = path.partition("/")
-        key = next((key for key in self.index.runs if play_token(key) == token), None)
-        run = self.index.runs.get(key) if key is not None else None
+        runs = list(self.index.runs.values())  # another request may change it
+        run = next((run for run in runs if play_token(run.key) == token), None)
         if run is None:
             return None
-        stamp = stamp_of(run.folder / "policy")
-        if self.played.get(token, (None, None))[0] != stamp:
-            while len(self.played) >= MOST_PLAYED:
-                self.played.pop(next(iter(self.played)), None)
-            self.played[token] = (stamp, play_finder(make_files(policies_at(run.folder))))
-        return self.played[token][1](rest or "index.html", query)
+        with self.playing:
+            stamp = stamp_of(run.folder / "policy")
+            if self.played.get(token, (None, None))[0] != stamp:
+                while len(self.played) >= MOST_PLAYED:
+                    self.played.pop(next(iter(self.played)))
+                self.played[token] = (stamp, play_finder(make_files(policies_at(run.folder))))
+            find = self.played[token][1]
+        return find(rest or "index.html", query)
 
 
 def play_token(key: str) -> str:
@@ -205,7 +207,10 @@ def data(value: Any) -> Content:
 
 def number(query: Query, name: str) -> int:
     """A whole number of a query; 0 for anything else."""
-    word = query.get(name, "")
+    return whole(query.get(name, ""))
+
+
+def whole(word: str) -> int:
     return int(word) if word.isdecimal() and len(word) < 19 else 0
 
 

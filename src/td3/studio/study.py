@@ -13,6 +13,7 @@ from td3.config import read_toml
 from td3.errors import UserError
 from td3.files import read_regular
 from td3.report.summary import finite, is_whole
+from td3.studio.detail import plain
 from td3.studio.tail import parse_lines
 from td3.untrusted import Malformed, parse_json
 
@@ -31,7 +32,7 @@ def describe_study(folder: Path, key: str) -> dict[str, Any]:
         own, settings = tables.get("tune", {}), tables.get("settings", {})
         environment = settings.get("environment", {}) if isinstance(settings, dict) else {}
         page["task"] = str(environment.get("id", ""))
-        page["plan"] = {k: v for k, v in own.items() if isinstance(v, int | float | str)}
+        page["plan"] = {k: plain(v) for k, v in own.items() if isinstance(v, int | float | str)}
         page["trials"] = read_trials(folder)
         page["has_report"] = (folder / "report.html").is_file()
     except (UserError, OSError, ValueError, AttributeError) as error:

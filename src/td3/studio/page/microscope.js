@@ -30,6 +30,18 @@ function element(name, className = "", text = "") {
   return made;
 }
 
+// An equation with <var>, <sub> and <sup>; any other tag stays text.
+function formula(source) {
+  const open = [element("p", "equation")];
+  for (const part of source.split(/(<\/?(?:var|sub|sup)>)/)) {
+    const [, end, name] = /^<(\/?)(var|sub|sup)>$/.exec(part) ?? [];
+    if (end) open.pop();
+    else if (name) open.push(open.at(-1).appendChild(element(name)));
+    else open.at(-1).append(part);
+  }
+  return open[0];
+}
+
 function complain(error) {
   const box = $("#problem");
   box.replaceChildren(element("p", "", error.message));
@@ -60,9 +72,7 @@ function buildSteps(found) {
     section.id = `step-${own.number}`;
     const words = element("div", "words");
     words.append(element("h2", "", `${own.number}. ${own.title}`), element("p", "", own.words));
-    const equation = element("p", "equation");
-    equation.innerHTML = own.equation; // from td3 itself
-    words.append(equation, element("p", "now"));
+    words.append(formula(own.equation), element("p", "now"));
     for (const code of own.own) words.append(codeBox(code, `${found.class} replaces this: ${code.name}`, false));
     words.append(codeBox(own.code, "Code", false));
     section.append(words, element("div", "figures"));
