@@ -142,7 +142,7 @@ def test_populations_stand_beside_their_updates_and_tell_what_is_missing() -> No
     assert "a GPU; 8, batch 4:" in text
     assert "| 64 | 30,000 | 120,000 | 25 % | `throughput-64`, `update-64` |" in text
     assert "| 128 | not measured | 125,000 |  | `update-128` |" in text
-    assert "Not complete for 1, 10, 32, 128, 256 agents; `benchmarks/gpu.sh FOLDER" in text
+    assert "Not complete for 1, 10, 32, 128, 256 agents: `benchmarks/gpu.sh FOLDER" in text
     assert "benchmarks/gpu.sh" not in population_section(
         {
             f"{kind}-{agents}": training(kind, agents, name, 5)

@@ -36,7 +36,8 @@ def agent_facts(folder: Path, name: str) -> dict[str, Any]:
     agent, states = make_agent(seeds), np.linspace(-1, 1, 3 * len(seeds)).reshape(len(seeds), 3)
     agent.load(name, folder)
     loaded = act(agent, states)
-    agent.train(transitions(len(seeds)), 10)
+    # Noise of 0.2 clipped at 0.5 in units of the action, as at the time of the oldest samples.
+    agent.train(transitions(len(seeds)), 10, policy_noise=0.2 / 2, noise_clip=0.5 / 2)
     return {"loaded": loaded, "trained": act(agent, states)}
 
 

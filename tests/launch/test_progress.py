@@ -123,6 +123,9 @@ def test_display_after_resume_knows_step_of_best_evaluation(
     assert "evaluation 4.0 (best 9.0 at 500)" in display.summary()
 
 
-def test_open_display_quiet_gives_none() -> None:
+def test_quiet_display_shows_only_what_is_not_exact(capsys: pytest.CaptureFixture[str]) -> None:
     with open_display(load_recipe("quick"), quiet=True) as display:
-        assert display is None
+        display.phase("making networks")
+        display.write(evaluation(0, 1.0, best=True))
+        display.write({"kind": "remark", "message": "not exact: another torch"})
+    assert capsys.readouterr() == ("", "! not exact: another torch\n")

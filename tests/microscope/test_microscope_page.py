@@ -143,7 +143,7 @@ def test_page_measures_overestimation_on_demand(microscope: Microscope) -> None:
     microscope.open("td3")
     assert microscope.page.locator("#returns").is_hidden()
     microscope.page.click("#measure-all")
-    microscope.page.wait_for_function("!document.querySelector('#measure').disabled")
+    microscope.page.wait_for_function("() => !document.querySelector('#measure').disabled")
     assert "Q1 predicts" in microscope.text("#measured")
     assert microscope.colours("#returns") > 3
     assert microscope.colours("#promises") > 3
@@ -167,16 +167,19 @@ def test_page_asks_before_it_imports_a_class_of_a_user(microscope: Microscope, r
     assert replaced.startswith("OwnUpdate replaces this: OwnUpdate.combine · microscope.py, line")
 
 
+LONG = 20_000  # steps: the experiment must not end before the page stops it
+
+
 def test_page_trains_without_a_trick_beside_td3(
     microscope: Microscope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "STEPS", 510)
+    monkeypatch.setattr(background, "STEPS", LONG)
     monkeypatch.setattr(background, "SEEDS", 1)
     start = background.Experiment.start
     monkeypatch.setattr(
         background.Experiment,
         "start",
-        lambda self, *given: start(self, *given, steps=510, seeds=1),
+        lambda self, *given: start(self, *given, steps=LONG, seeds=1),
     )
     page = microscope.page
     microscope.open("td3")
@@ -200,7 +203,7 @@ def test_page_follows_a_run_that_goes_on(microscope: Microscope, run_of: Any) ->
     slider = microscope.page.locator("#checkpoint")
     assert slider.get_attribute("max") == "2"
     td3.resume(run_of.folder / name, steps=320, quiet=True)
-    microscope.page.wait_for_function("document.querySelector('#checkpoint').max === '3'")
+    microscope.page.wait_for_function("() => document.querySelector('#checkpoint').max === '3'")
     assert microscope.text("#at") == "step 240"  # what the user looks at stays
     slider.fill("3")
     assert microscope.drawn(320)[0] == 320

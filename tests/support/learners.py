@@ -56,7 +56,7 @@ def as_transitions(
 ) -> Transitions:
     """Rows as transitions, each from another environment."""
     begins = np.zeros(len(rows), dtype=np.bool_)
-    return Transitions(np.asarray(owners), np.arange(len(rows)), rows, begins)
+    return Transitions(np.asarray(owners, dtype=np.int64), np.arange(len(rows)), rows, begins)
 
 
 def act_and_learn(

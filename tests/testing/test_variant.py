@@ -72,7 +72,7 @@ class DrawsNothing(td3.TD3):
         (CombinesToList, "combine must return a tensor of the shape (2, 32, 1)"),
         (ReturnsNoDiagnostics, "update must return a Diagnostics, got None."),
         (UsesSGD, "make_optimizer must return a td3.algorithm.adam.Adam"),
-        (DrawsNothing, "TD3.target_action raised TypeError"),
+        (DrawsNothing, "TD3.smooth_action raised TypeError"),
     ],
 )
 def test_check_variant_of_a_failing_method_reports_it_in_one_line(

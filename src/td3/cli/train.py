@@ -60,7 +60,7 @@ class Arguments:
     run: Path | None = setting(None, "Run folder to create; default: runs/…", common=True)
     cluster: str = setting(
         "",
-        "Train on a Ray cluster: auto, local, or its address.",
+        "Ray cluster to train on: auto, local, ADDRESS.",
         "auto: the cluster of this machine; local: start Ray on this machine.",
         common=True,
     )

@@ -50,5 +50,5 @@ class OrnsteinUhlenbeckExploration(GaussianExploration):
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
         self.last = arrays.get("last")
-        if self.last is not None and self.last.shape != self.shape:
+        if self.last is not None and self.last.shape != self.normal.shape[1:]:
             raise ValueError("its noise is of another number of environments or actions")
