@@ -21,7 +21,7 @@ def norm(width: int, body: Body) -> nn.Module:
 class Block(nn.Module):
     def __init__(self, body: Body) -> None:
         super().__init__()
-        wide = 4 * body.width
+        self.residual, wide = body.residual, 4 * body.width
         self.wide = nn.Linear(body.width, wide, bias=False)
         self.wide_norm = norm(wide, body)
         self.narrow = nn.Linear(wide, body.width, bias=False)
@@ -29,7 +29,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         inside = F.relu(self.wide_norm(self.wide(x)))
-        return x + F.relu(self.narrow_norm(self.narrow(inside)))
+        inside = F.relu(self.narrow_norm(self.narrow(inside)))
+        return x + inside if self.residual else inside
 
 
 class Network(nn.Module):
@@ -37,17 +38,19 @@ class Network(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, body: Body) -> None:
         super().__init__()
+        self.body = body
         self.input_norm, self.input = norm(inputs, body), nn.Linear(inputs, body.width, bias=False)
         self.blocks = nn.ModuleList([Block(body) for _ in range(body.blocks)])
-        self.output_scale = nn.Parameter(torch.ones(body.width))
+        self.output_scale = nn.Parameter(torch.ones(body.width), body.output_norm)
         self.output = nn.Linear(body.width, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.input(self.input_norm(x))
         for block in self.blocks:
             x = block(x)
-        x = F.rms_norm(x, x.shape[-1:], eps=1e-5)
-        return self.output(x * self.output_scale)  # type: ignore[no-any-return]
+        if self.body.output_norm:
+            x = F.rms_norm(x, x.shape[-1:], eps=1e-5) * self.output_scale
+        return self.output(x)  # type: ignore[no-any-return]
 
     def parts(self) -> list[tuple[str, nn.Module, nn.Module]]:
         """Name, linear layer and its normalisation, in the order of their use."""
@@ -70,18 +73,17 @@ class Network(nn.Module):
                 batch_norm.running_mean.copy_(mean[0, position : position + width])
                 batch_norm.running_var.copy_(variance[0, position : position + width])
                 position += width
-        self.output_scale.copy_(layers["output.scale"][0])
+        if self.body.output_norm:
+            self.output_scale.copy_(layers["output.scale"][0])
         self.output.weight.copy_(layers["output.weight"].T)
         self.output.bias.copy_(layers["output.bias"][0])
         return self
 
     def numbers(self) -> dict[str, Tensor]:
         """Layers by the names of `ResidualNetwork`."""
-        found = {
-            "output.scale": self.output_scale[None],
-            "output.weight": self.output.weight.T,
-            "output.bias": self.output.bias[None],
-        }
+        found = {"output.weight": self.output.weight.T, "output.bias": self.output.bias[None]}
+        if self.body.output_norm:
+            found["output.scale"] = self.output_scale[None]
         for name, linear, batch_norm in self.parts():
             found[f"{name}.weight"] = linear.weight.T
             if isinstance(batch_norm, nn.BatchNorm1d):
@@ -89,11 +91,10 @@ class Network(nn.Module):
                 found |= {f"{name}.shift": batch_norm.bias[None]}
         return found
 
-    def statistics(self) -> tuple[Tensor, Tensor]:
+    def statistics(self) -> list[Tensor]:
         """Running means and variances in the order of `ResidualNetwork`."""
         norms = [part for _, _, part in self.parts() if isinstance(part, nn.BatchNorm1d)]
-        means, variances = [n.running_mean for n in norms], [n.running_var for n in norms]
-        return torch.cat(means)[None], torch.cat(variances)[None]
+        return [statistics for norm in norms for statistics in (norm.running_mean, norm.running_var)]
 
     @torch.no_grad()
     def project(self) -> None:
@@ -107,7 +108,8 @@ class Network(nn.Module):
                 batch_norm.weight *= factor
                 batch_norm.bias *= factor
         self.output.weight.copy_(unit_rows(self.output.weight))
-        self.output_scale /= (self.output_scale.square().mean() + 1e-8) ** 0.5
+        if self.body.output_norm:
+            self.output_scale /= (self.output_scale.square().mean() + 1e-8) ** 0.5
 
 
 def unit_rows(weight: Tensor) -> Tensor:
@@ -139,7 +141,8 @@ class Reference:
     own: FlashSettings
     actor: Network
     critics: list[Network]
-    values: Tensor
+    values: Tensor | None
+    """Of the bins; None: critics give plain numbers."""
     rate: float
     divisor: float = 1.0
     updates: int = 0
@@ -163,14 +166,36 @@ class Reference:
         for critic in critics:
             if self.own.joint_batch:
                 critic.train()
-                raw = critic(torch.cat([now, then])).log_softmax(-1)
+                raw = self.logs(critic(torch.cat([now, then])))
                 found.append((raw[: len(now)], raw[len(now) :]))
             else:
                 critic.eval()
-                following = critic(then).log_softmax(-1)
+                following = self.logs(critic(then))
                 critic.train()
-                found.append((critic(now).log_softmax(-1), following))
+                found.append((self.logs(critic(now)), following))
         return found
+
+    def logs(self, raw: Tensor) -> Tensor:
+        return raw if self.values is None else raw.log_softmax(-1)
+
+    def mean(self, raw: Tensor) -> Tensor:
+        """The expected value of each row, (batch,)."""
+        return raw[:, 0] if self.values is None else raw.softmax(-1) @ self.values
+
+    def target(self, nexts: list[Tensor], reward: Tensor, discount: Tensor) -> Tensor:
+        if self.values is None:
+            one, other = nexts
+            both = torch.minimum(one, other) if self.own.pessimistic else (one + other) / 2
+            return reward + discount * both
+        one, other = nexts[0].exp(), nexts[1].exp()
+        is_less = (other @ self.values < one @ self.values)[:, None]
+        mixed = torch.where(is_less, other, one) if self.own.pessimistic else (one + other) / 2
+        return project_target(mixed, self.values, reward, discount)  # type: ignore[no-any-return]
+
+    def loss(self, logs: Tensor, target: Tensor) -> Tensor:
+        if self.values is None:
+            return F.mse_loss(logs, target)
+        return -(target * logs).sum(-1).mean()
 
     def update(self, batch: Batch, noise: Tensor, settings: UpdateSettings) -> tuple[float, float]:
         state, next_state, action, reward, done = batch
@@ -183,13 +208,10 @@ class Reference:
             next_action = (torch.tanh(chooser(next_state)) + smoothing).clamp(-1, 1)
             given = state, action, next_state, next_action
             kept = copy.deepcopy(self.targets["critics"])
-            nexts = [then.exp() for _, then in self.both(self.targets["critics"], given)]
+            nexts = [then for _, then in self.both(self.targets["critics"], given)]
             self.targets["critics"] = kept  # targets do not follow their own batches
-            means = [(p * self.values).sum(-1) for p in nexts]
-            smaller = torch.where((means[1] < means[0])[:, None], nexts[1], nexts[0])
-            discount = (1 - done) * settings.discount
-            target = project_target(smaller, self.values, reward, discount)
-        losses = [-(target * now).sum(-1).mean() for now, _ in self.both(self.critics, given)]
+            target = self.target(nexts, reward, (1 - done) * settings.discount)
+        losses = [self.loss(now, target) for now, _ in self.both(self.critics, given)]
         critic_loss = sum(losses) / len(losses)
         self.critic_adam.zero_grad()
         critic_loss.backward()
@@ -211,7 +233,7 @@ class Reference:
         values = []
         for critic in self.critics:
             critic.eval()
-            values.append((critic(pairs).softmax(-1) * self.values).sum(-1))
+            values.append(self.mean(critic(pairs)))
         stacked = torch.stack(values)
         value = {"first": stacked[0], "mean": stacked.mean(0), "minimum": stacked.amin(0)}
         loss = -value[self.own.actor_follows].mean()

@@ -21,6 +21,9 @@ EXPANSION = 4
 MOMENTUM = 0.01
 """Share of a batch in the running statistics."""
 EPSILON = 1e-5
+"""Of batch normalisation."""
+RMS_EPSILON = 1e-5
+"""Of the normalisation before the output."""
 TINY = 1e-8
 
 
@@ -31,6 +34,8 @@ class Body(NamedTuple):
     blocks: int
     batch_norm: bool = True
     unit_weights: bool = True
+    residual: bool = True
+    output_norm: bool = True
 
 
 class ResidualNetwork(StackedParameters):
@@ -101,13 +106,13 @@ class ResidualNetwork(StackedParameters):
             for name in (f"block_{number}.wide", f"block_{number}.narrow"):
                 inside = torch.bmm(inside, layers[f"{name}.weight"])
                 inside = F.relu(norms(name, inside) if self.body.batch_norm else inside)
-            x = x + inside
-        x = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + EPSILON)
+            x = x + inside if self.body.residual else inside
+        if self.body.output_norm:
+            x = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + RMS_EPSILON)
+            x = x * layers["output.scale"]
         if remember:
             norms.remember()
-        return torch.baddbmm(
-            layers["output.bias"], x * layers["output.scale"], layers["output.weight"]
-        )
+        return torch.baddbmm(layers["output.bias"], x, layers["output.weight"])
 
     @torch.no_grad()
     def project(self) -> None:
@@ -177,8 +182,9 @@ def residual_shapes(inputs: int, outputs: int, body: Body) -> dict[str, Shape]:
             normalized = fan_in if name == "input" else fan_out
             shapes |= {f"{name}.scale": (1, normalized), f"{name}.shift": (1, normalized)}
         shapes[f"{name}.weight"] = (fan_in, fan_out)
-    output = {"scale": (1, width), "weight": (width, outputs), "bias": (1, outputs)}
-    return shapes | {f"output.{name}": shape for name, shape in output.items()}
+    if body.output_norm:
+        shapes["output.scale"] = (1, width)
+    return shapes | {"output.weight": (width, outputs), "output.bias": (1, outputs)}
 
 
 def orthogonal(stream: Stream, rows: int, columns: int) -> NDArray[np.float64]:

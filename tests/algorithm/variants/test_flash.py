@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import td3
+from td3.algorithm.categorical import Bins
 from td3.algorithm.replay import Batch
 from td3.algorithm.settings import UpdateSettings
 from td3.algorithm.variants.flash import FlashSettings, FlashTD3
@@ -45,8 +46,9 @@ def networks(agent: FlashTD3, kind: str, member: int, target: bool = False) -> l
     own = agent.trained[kind].target if target else agent.trained[kind].online
     inputs, outputs = own.shapes["input.weight"][0], own.shapes["output.weight"][1]
     layers = own.named_layers(own.flat[member].view(-1, own.flat.shape[-1]))
-    means = own.running_mean[member].view(-1, 1, own.running_mean.shape[-1])
-    variances = own.running_variance[member].view(-1, 1, own.running_mean.shape[-1])
+    shape = len(layers["output.weight"]), 1, own.running_mean.shape[-1]
+    means = own.running_mean[member].reshape(shape)
+    variances = own.running_variance[member].reshape(shape)
     return [
         Network(inputs, outputs, own.body)
         .double()
@@ -57,16 +59,17 @@ def networks(agent: FlashTD3, kind: str, member: int, target: bool = False) -> l
 
 def reference(agent: FlashTD3, member: int) -> Reference:
     (actor,), critics = networks(agent, "actor", member), networks(agent, "critic", member)
-    return Reference(agent.variant, actor, critics, agent.bins.values[member, 0], RATE)
+    bins = agent.bins
+    values = bins.values[member, 0] if isinstance(bins, Bins) else None
+    return Reference(agent.variant, actor, critics, values, RATE)
 
 
 def assert_same(found: list[Network], expected: list[Network]) -> None:
     for mine, theirs in zip(found, expected, strict=True):
         for name, numbers in theirs.numbers().items():
             torch.testing.assert_close(mine.numbers()[name], numbers, rtol=1e-7, atol=1e-9)
-        if mine.statistics:
-            for one, other in zip(mine.statistics(), theirs.statistics(), strict=True):
-                torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
+        for one, other in zip(mine.statistics(), theirs.statistics(), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +81,11 @@ def assert_same(found: list[Network], expected: list[Network]) -> None:
         {"actor_follows": "first", "saturation_penalty": 0.01},
         {"unit_weights": False},
         {"blocks": 0, "limit": 2.0},
+        {"categorical": False},
+        {"categorical": False, "pessimistic": False, "joint_batch": False},
+        {"pessimistic": False, "output_norm": False},
+        {"batch_norm": False},
+        {"residual": False},
     ],
     ids=lambda own: "-".join(own) or "default",
 )

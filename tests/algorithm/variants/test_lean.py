@@ -1,12 +1,15 @@
 """The variant lean computes what PyTorch's own modules compute, for each agent alone."""
 
 import copy
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from td3.algorithm.agent import TD3
 from td3.algorithm.replay import Batch
 from td3.algorithm.settings import UpdateSettings
 from td3.algorithm.variants.lean import LeanSettings, LeanTD3
@@ -116,6 +119,27 @@ def test_update_equals_pytorch_modules_in_float64() -> None:
         mine = agents.member(member)
         expected = one.actor_target(states).tanh()
         torch.testing.assert_close(mine.actor_target(states), expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("pessimistic", [True, False])
+def test_without_its_ingredients_equals_td3(pessimistic: bool) -> None:
+    lean = make([0, 1], categorical=False, scale_rewards=False, pessimistic=pessimistic)
+    kind = TD3 if pessimistic else MeanTD3
+    rates = {"actor_learning_rate": RATE, "critic_learning_rate": RATE}
+    sizes: Any = {"hidden_sizes": (8, 6), "dtype": torch.float64, **rates}
+    plain = kind(STATE, ACTION, seed=[0, 1], **sizes)
+    for number in range(3):
+        batch, noise = random_batch(2, number), random_batch(2, 99).action
+        for agent in (lean, plain):
+            agent.update(batch, noise, SETTINGS)
+    expected = plain.tensors()
+    for name in (name for name in lean.tensors() if name in expected):
+        torch.testing.assert_close(lean.tensors()[name], expected[name], msg=name)
+
+
+class MeanTD3(TD3):
+    def combine(self, next_values: Sequence[Tensor], noise: Any) -> Tensor:
+        return (next_values[0] + next_values[1]) / 2
 
 
 def test_rewards_are_not_scaled_when_the_setting_is_off() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from td3.algorithm.agent import TD3
-from td3.algorithm.categorical import Bins, cross_entropy
+from td3.algorithm.categorical import Numbers, make_values
 from td3.algorithm.replay import Batch
 from td3.algorithm.residual import Body, ResidualNetwork
 from td3.algorithm.return_scale import ReturnScale
@@ -31,10 +31,14 @@ class FlashSettings(VariantSettings):
     blocks: int = setting(2, "Residual blocks of each network.", min=0)
     batch_norm: bool = setting(True, "Normalise inputs and hidden layers over the batch.")
     unit_weights: bool = setting(True, "Scale each unit's weights to length 1 after each step.")
+    residual: bool = setting(True, "Add the input of each block to its output.")
+    output_norm: bool = setting(True, "Scale what the last layer gets to mean square 1.")
     joint_batch: bool = setting(True, "Critics see current and next states in one batch.")
+    categorical: bool = setting(True, "Critics give distributions; otherwise plain numbers.")
     bins: int = setting(101, "Bins of the critics' distribution.", min=2)
     limit: float = setting(5.0, "Largest value of a bin.", above=0, search=(2.0, 20.0, "log"))
     scale_rewards: bool = setting(True, "Divide rewards by the running scale of the returns.")
+    pessimistic: bool = setting(True, "Step 8: the smaller value; otherwise the critics' mean.")
     target_actor: bool = setting(True, "Step 5 uses the target actor; otherwise the actor.")
     actor_follows: Literal["first", "mean", "minimum"] = setting(
         "minimum", "The value that the actor climbs: first critic, mean or minimum of all."
@@ -73,17 +77,22 @@ class FlashActor(ResidualNetwork):
 
 
 class FlashCritic(ResidualNetwork):
-    """Step 3: critics that give each bin of values a probability."""
+    """Step 3: critics that give each bin of values a probability, or plain numbers."""
 
     def __init__(
-        self, state_dim: int, action_dim: int, critics: int, bins: Bins, body: Body, **shared: Any
+        self,
+        state_dim: int,
+        action_dim: int,
+        critics: int,
+        bins: Numbers,
+        body: Body,
+        **shared: Any,
     ) -> None:
         leading = (shared.pop("agents"), critics)
-        outputs = bins.values.shape[-1]
-        super().__init__(leading, state_dim + action_dim, outputs, body, **shared)
+        super().__init__(leading, state_dim + action_dim, bins.outputs, body, **shared)
         self.bins = bins
 
-    def log_probabilities(
+    def log_distributions(
         self, state: Tensor, action: Tensor, part: int | None = None, **how: Any
     ) -> Tensor:
         """(agents, critics, batch, bins); with `part`, of one critic."""
@@ -91,11 +100,11 @@ class FlashCritic(ResidualNetwork):
         critics = self.leading[1] if part is None else 1
         networks = pairs.unsqueeze(1).expand(-1, critics, -1, -1).flatten(0, 1)
         raw = self.compute(networks, part=part, **how).unflatten(0, (-1, critics))
-        return torch.log_softmax(raw, dim=-1)
+        return self.bins.log_distribution(raw)
 
     def forward(self, state: Tensor, action: Tensor, **how: Any) -> tuple[Tensor, ...]:
         """Every critic's expected values, (agents, batch, 1) each."""
-        found = self.log_probabilities(state, action, **how).exp()
+        found = self.bins.from_log(self.log_distributions(state, action, **how))
         return tuple([self.bins.mean(own) for own in found.unbind(1)])
 
     def Q1(self, state: Tensor, action: Tensor) -> Tensor:
@@ -131,7 +140,8 @@ class FlashTD3(TD3):
 
     def body(self, width: int) -> Body:
         own = self.variant
-        return Body(width, own.blocks, own.batch_norm, own.unit_weights)
+        parts = own.batch_norm, own.unit_weights, own.residual, own.output_norm
+        return Body(width, own.blocks, *parts)
 
     def make_actor(self, inputs: int, **shared: Any) -> Any:
         body = self.body(self.variant.actor_width)
@@ -139,7 +149,7 @@ class FlashTD3(TD3):
 
     def make_critic(self, inputs: int, **shared: Any) -> Any:
         own, body = self.variant, self.body(self.variant.critic_width)
-        self.bins = Bins(self.agents, own.bins, own.limit, self.dtype, self.device)
+        self.bins = make_values(own, self.agents, self.dtype, self.device)
         return FlashCritic(inputs, self.action_dim, self.critics, self.bins, body, **shared)
 
     def watch(self, transitions: Transitions, discounts: NDArray[np.float64]) -> None:
@@ -164,9 +174,9 @@ class FlashTD3(TD3):
             # Steps 7 to 9: the distribution that the critics should learn.
             given = state, batch.action, next_state, next_action
             _, following = self.value(critic_target, *given)
-            smallest = self.combine(following.exp().unbind(1), noise)
+            combined = self.combine(self.bins.from_log(following).unbind(1), noise)
             discount = (1 - batch.done) * per_agent(settings.discount, batch.done)
-            target = self.bins.target(smallest, batch.reward, discount)
+            target = self.bins.target(combined, batch.reward, discount)
 
         # Steps 10 and 11: all critics value the action in the buffer; cross-entropy to the target.
         current, _ = self.value(critic, *given, remember=True)
@@ -198,17 +208,18 @@ class FlashTD3(TD3):
 
     def combine(self, next_values: Sequence[Tensor], noise: Any) -> Tensor:
         """Step 8: the distribution with the smaller mean, (agents, batch, bins)."""
-        return self.bins.smallest(next_values)
+        choose = self.bins.smallest if self.variant.pessimistic else self.bins.average
+        return choose(next_values)
 
     def critic_loss(self, values: Sequence[Tensor], target_q: Tensor) -> Tensor:
         """Step 11: the mean of the critics' cross-entropies to the target, (agents,)."""
-        losses = [cross_entropy(own, target_q).mean(dim=(1, 2)) for own in values]
+        losses = [self.bins.loss(own, target_q).mean(dim=(1, 2)) for own in values]
         return torch.stack(losses).mean(dim=0)
 
     def as_value(self, output: Tensor) -> Tensor:
         """The return of a value that `critic` gives, or of log-probabilities."""
         if output.shape[-1] > 1:
-            return self.target_value(output.exp())
+            return self.target_value(self.bins.from_log(output))
         return output * self.return_scale.divisor
 
     def target_value(self, target: Tensor) -> Tensor:
@@ -230,12 +241,12 @@ class FlashTD3(TD3):
         how = {"training": True, "remember": remember}
         if self.variant.joint_batch:
             states, actions = torch.cat([state, next_state], 1), torch.cat([action, next_action], 1)
-            both = critic.log_probabilities(states, actions, **how)
+            both = critic.log_distributions(states, actions, **how)
             current, following = both.chunk(2, dim=2)
             return current, following
-        current = critic.log_probabilities(state, action, **how)
+        current = critic.log_distributions(state, action, **how)
         with torch.no_grad():
-            return current, critic.log_probabilities(next_state, next_action)
+            return current, critic.log_distributions(next_state, next_action)
 
     def actor_loss(self, state: Tensor, next_state: Tensor) -> Tensor:  # type: ignore[override]
         """Step 13: minus the value of the actor's actions, (agents,)."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from td3.algorithm.agent import TD3
-from td3.algorithm.categorical import Bins, cross_entropy
+from td3.algorithm.categorical import make_values
 from td3.algorithm.networks import Critic
 from td3.algorithm.replay import Batch
 from td3.algorithm.return_scale import ReturnScale
@@ -24,9 +24,11 @@ from td3.config.fields import setting
 
 @dataclass(frozen=True)
 class LeanSettings(VariantSettings):
+    categorical: bool = setting(True, "Critics give distributions; otherwise plain numbers.")
     bins: int = setting(101, "Bins of the critics' distribution.", min=2)
     limit: float = setting(5.0, "Largest value of a bin.", above=0, search=(2.0, 20.0, "log"))
     scale_rewards: bool = setting(True, "Divide rewards by the running scale of the returns.")
+    pessimistic: bool = setting(True, "Step 8: the smaller value; otherwise the critics' mean.")
 
 
 class LeanTD3(TD3):
@@ -43,9 +45,9 @@ class LeanTD3(TD3):
 
     def make_critic(self, inputs: int, **shared: Any) -> Critic:
         own, sizes = self.variant, (inputs, self.action_dim, self.hidden_sizes)
-        self.bins = Bins(self.agents, own.bins, own.limit, self.dtype, self.device)
+        self.bins = make_values(own, self.agents, self.dtype, self.device)
         self.return_scale = ReturnScale(self.agents, own.limit, self.dtype, self.device)
-        return Critic(*sizes, critics=self.critics, outputs=own.bins, **shared)
+        return Critic(*sizes, critics=self.critics, outputs=self.bins.outputs, **shared)
 
     def watch(self, transitions: Transitions, discounts: NDArray[np.float64]) -> None:
         if self.variant.scale_rewards:
@@ -59,26 +61,27 @@ class LeanTD3(TD3):
         next_state = self.observe_target(batch.next_state)
         next_action = self.target_action(next_state, noise, settings)
         outputs = self.critic_target(next_state, next_action)
-        smallest = self.combine([output.softmax(dim=-1) for output in outputs], noise)
+        combined = self.combine([self.bins.distribution(output) for output in outputs], noise)
         discount = (1 - batch.done) * per_agent(settings.discount, batch.done)
-        return self.bins.target(smallest, batch.reward, discount)
+        return self.bins.target(combined, batch.reward, discount)
 
     def combine(self, next_values: Sequence[Tensor], noise: Any) -> Tensor:
         """Step 8: the distribution with the smaller mean, (agents, batch, bins)."""
-        return self.bins.smallest(next_values)
+        choose = self.bins.smallest if self.variant.pessimistic else self.bins.average
+        return choose(next_values)
 
     def critic_loss(self, values: Sequence[Tensor], target_q: Tensor) -> Tensor:
         """Step 11: the sum of the critics' cross-entropies to the target, (agents,)."""
-        errors = [cross_entropy(output.log_softmax(dim=-1), target_q) for output in values]
+        errors = [self.bins.loss(self.bins.log_distribution(own), target_q) for own in values]
         return functools.reduce(torch.add, [error.mean(dim=(1, 2)) for error in errors])
 
     def actor_loss(self, state: Tensor) -> Tensor:
         """Step 13: minus the mean of the first critic's distribution, (agents,)."""
         output = self.critic.Q1(state, self.actor(state))
-        return -self.bins.mean(output.softmax(dim=-1)).mean(dim=(1, 2))
+        return -self.bins.mean(self.bins.distribution(output)).mean(dim=(1, 2))
 
     def as_value(self, output: Tensor) -> Tensor:
-        return self.target_value(output.softmax(dim=-1))
+        return self.target_value(self.bins.distribution(output))
 
     def target_value(self, target: Tensor) -> Tensor:
         return self.bins.mean(target) * self.return_scale.divisor
