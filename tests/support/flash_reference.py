@@ -49,7 +49,7 @@ class Network(nn.Module):
         for block in self.blocks:
             x = block(x)
         if self.body.output_norm:
-            x = F.rms_norm(x, x.shape[-1:], eps=1e-5) * self.output_scale
+            x = F.rms_norm(x, x.shape[-1:], eps=1e-6) * self.output_scale
         return self.output(x)  # type: ignore[no-any-return]
 
     def parts(self) -> list[tuple[str, nn.Module, nn.Module]]:

@@ -22,7 +22,7 @@ MOMENTUM = 0.01
 """Share of a batch in the running statistics."""
 EPSILON = 1e-5
 """Of batch normalisation."""
-RMS_EPSILON = 1e-5
+RMS_EPSILON = 1e-6
 """Of the normalisation before the output."""
 TINY = 1e-8
 
