@@ -94,7 +94,7 @@ class Network(nn.Module):
     def statistics(self) -> list[Tensor]:
         """Running means and variances in the order of `ResidualNetwork`."""
         norms = [part for _, _, part in self.parts() if isinstance(part, nn.BatchNorm1d)]
-        return [statistics for norm in norms for statistics in (norm.running_mean, norm.running_var)]
+        return [numbers for own in norms for numbers in (own.running_mean, own.running_var)]
 
     @torch.no_grad()
     def project(self) -> None:

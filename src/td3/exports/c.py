@@ -36,6 +36,8 @@ class Writer:
         """Numbers of the largest vector between two steps."""
         self.joined = 0
         """Numbers of the joined branches."""
+        self.result = ""
+        """The vector that the last step gives."""
         self.numbers = count(1)
         self.statements = list(self.steps(program.steps, "policy->state", program.state_size))
 
@@ -120,11 +122,15 @@ class Writer:
                 case "convolve":
                     call, x, size = self.convolution(step, name, x, other), other, 0
                     size = self.convolved
-                case "layer_norm":
+                case "layer_norm" | "rms_norm":
                     call = f"{x}, {size}, {step.facts['epsilon']}"
                 case "branches":
                     yield from self.branches(step, x)
                     x, size = "policy->joined", self.joined
+                    continue
+                case "residual":
+                    yield from self.residual(step, x, size)
+                    x = self.result
                     continue
                 case _:
                     call = f"{x}, {size}"
@@ -148,6 +154,15 @@ class Writer:
             yield from self.steps(steps, "policy->a", index.size)
             yield f"    append({self.result}, {self.size}, policy->joined + {self.joined});"
             self.joined += self.size
+
+    def residual(self, step: Step, x: str, size: int) -> Iterator[str]:
+        """Keep x, apply the steps and add x to what they give."""
+        self.used |= {"append", "add"}
+        kept = f"policy->joined + {self.joined}"
+        self.joined += size
+        yield f"    append({x}, {size}, {kept});"
+        yield from self.steps(step.branches[0][1], x, size)
+        yield f"    add({self.result}, {kept}, {size});"
 
     def table(self, field: str, array: Array) -> str:
         """Add a constant table; returns its name."""

@@ -156,6 +156,11 @@ class Operation(nn.Module):
                 centred = x - x.mean(dim=1, keepdim=True)
                 variance = (centred * centred).mean(dim=1, keepdim=True)
                 return centred / torch.sqrt(variance + self.facts["epsilon"])
+            case "rms_norm":
+                return x / torch.sqrt((x * x).mean(dim=1, keepdim=True) + self.facts["epsilon"])
+            case "residual":
+                changed: Tensor = self.branches[0](x)
+                return x + changed
             case "pixels":
                 return x / 255 - 0.5
             case "convolve":

@@ -23,11 +23,13 @@ from td3.layout import (
 )
 from td3.policy.layers import CLIP
 from td3.policy.policy import Policy
+from td3.policy.residual import RMS_EPSILON, ResidualActor
 
 if TYPE_CHECKING:
     from td3.algorithm.agent import TD3
 
 Array = NDArray[Any]
+NO_CLIP = 1e300
 EPSILON = 1e-5  # of PyTorch's layer normalisation
 
 
@@ -74,9 +76,11 @@ class Step:
     | dense | x @ weight + bias |
     | relu, tanh | max(x, 0), tanh(x) |
     | layer_norm | (x - mean) / sqrt(variance + epsilon) |
+    | rms_norm | x / sqrt(mean of x² + epsilon) |
     | pixels | x / 255 - 0.5 |
     | convolve | 3 × 3 convolution of an image `sides`, channels first |
     | branches | for each branch, x[index] and its steps; all joined |
+    | residual | x + what the steps of the only branch give for x |
     """
 
     op: str
@@ -126,16 +130,17 @@ def policy_program(policy: Policy, facts: dict[str, Any]) -> Program:
     """The program of a policy; if only its Python class can act, the program has no steps."""
     stack, single = unstack_layout(policy.layout)
     bounds = policy.bounds
+    needs_class = policy.actor is not None and policy.residual is None
     return Program(
         read_inputs(single, []),
         stack,
-        [] if policy.actor else policy_steps(policy, stack, single),
+        [] if needs_class else policy_steps(policy, stack, single),
         bounds.low,
         bounds.high,
         list(bounds.shape),
         bounds.dtype,
         facts,
-        double_agent(policy) if policy.actor else None,
+        double_agent(policy) if needs_class else None,
     )
 
 
@@ -145,11 +150,34 @@ def policy_steps(policy: Policy, stack: int, single: Layout) -> list[Step]:
     if policy.statistics:
         shift, scale = policy.statistics
         steps.append(Step("normalize", {"shift": shift, "scale": scale}, {"clip": CLIP}))
+    if policy.residual:
+        return [*steps, *residual_steps(policy.residual)]
     if has_images(policy.layout):
         steps.append(encoder_step(stack, single, encoder_layers(policy)))
     for weight, bias in policy.layers:
-        steps += [Step("dense", {"weight": weight, "bias": bias}), Step("relu")]
+        steps += [dense_step((weight, bias)), Step("relu")]
     return [*steps[:-1], Step("tanh")]
+
+
+def residual_steps(actor: ResidualActor) -> list[Step]:
+    """The steps of the variant flash."""
+    steps = []
+    if actor.statistics:
+        shift, scale = actor.statistics
+        steps.append(Step("normalize", {"shift": shift, "scale": scale}, {"clip": NO_CLIP}))
+    steps.append(dense_step(actor.first))
+    for wide, narrow in actor.blocks:
+        inside = [dense_step(wide), Step("relu"), dense_step(narrow), Step("relu")]
+        branch = np.arange(narrow[1].size), inside
+        steps += [Step("residual", branches=[branch])] if actor.residual else inside
+    if actor.output_norm:
+        steps.append(Step("rms_norm", facts={"epsilon": RMS_EPSILON}))
+    return [*steps, dense_step(actor.last), Step("tanh")]
+
+
+def dense_step(layer: tuple[Array, Array]) -> Step:
+    weight, bias = layer
+    return Step("dense", {"weight": weight, "bias": bias})
 
 
 def double_agent(policy: Policy) -> "TD3":
@@ -216,7 +244,7 @@ def image_steps(sides: list[int], layers: Iterator[tuple[Array, Array]]) -> list
     steps, first = [Step("pixels")], True
     for weight, bias in layers:
         if weight.ndim == 2:
-            dense = Step("dense", {"weight": weight, "bias": bias})
+            dense = dense_step((weight, bias))
             return [*steps, dense, Step("layer_norm", facts={"epsilon": EPSILON}), Step("tanh")]
         stride, first = (2 if first else 1), False
         facts = {"sides": sides, "stride": stride}

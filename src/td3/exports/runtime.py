@@ -126,6 +126,10 @@ def run(steps: list[dict[str, Any]], x: Any) -> Any:
                 x = np.tanh(x)
             case "layer_norm":
                 x = (x - x.mean()) / np.sqrt(x.var() + step["epsilon"])
+            case "rms_norm":
+                x = x / np.sqrt(np.square(x).mean() + step["epsilon"])
+            case "residual":
+                x = x + run(step["branches"][0][1], x)
             case "pixels":
                 x = x / 255 - 0.5
             case "convolve":

@@ -1,8 +1,8 @@
 """A trained policy: acts without the agent that was trained.
 
 Reading a policy file runs no code, and playing it imports no module that only the file names
-(`trust.py`). A policy of the stock actor needs NumPy only: this module imports neither PyTorch nor
-Gymnasium until they are needed.
+(`trust.py`). A policy of the stock actor or of `flash` needs NumPy only: this module imports
+neither PyTorch nor Gymnasium until they are needed.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ from td3.policy.layers import (
     read_layers,
     read_statistics,
 )
+from td3.policy.residual import ResidualActor, read_residual_actor
 
 if TYPE_CHECKING:
     from td3.algorithm.networks import Actor
@@ -67,7 +68,11 @@ class Policy:
         """From states with images to features."""
         self.actor: Rows | None = None
         """Acts instead of `layers`, for an actor of another class."""
-        if "variant" in card:
+        self.residual: ResidualActor | None = None
+        """The actor of the variant flash, in NumPy."""
+        table = card.get("variant", {})
+        acts_in_numpy = table.get("name") == "flash" and variant in (None, "flash")
+        if table and not acts_in_numpy:
             from td3.policy.networks import on_rows
             from td3.policy.variants import build_agent
 
@@ -76,6 +81,11 @@ class Policy:
             return
         inputs = layout_size(self.layout)
         self.statistics = read_statistics(tensors, inputs)
+        if acts_in_numpy:
+            outputs, residual = self.bounds.low.size, bool(table.get("residual", True))
+            self.residual = read_residual_actor(tensors, inputs, outputs, residual)
+            self.actor = self.residual.act
+            return
         if has_images(self.layout):
             from td3.policy.networks import build_encoder, on_rows
 

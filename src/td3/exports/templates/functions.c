@@ -94,6 +94,25 @@ static void layer_norm(double *x, int size, double epsilon)
         x[k] = (x[k] - mean) / sqrt(variance + epsilon);
 }
 
+/* function rms_norm */
+static void rms_norm(double *x, int size, double epsilon)
+{
+    double square = 0.0;
+    int k;
+    for (k = 0; k < size; k++)
+        square += x[k] * x[k] / size;
+    for (k = 0; k < size; k++)
+        x[k] /= sqrt(square + epsilon);
+}
+
+/* function add */
+static void add(double *x, const double *y, int size)
+{
+    int k;
+    for (k = 0; k < size; k++)
+        x[k] += y[k];
+}
+
 /* function pixels */
 static void pixels(double *x, int size)
 {

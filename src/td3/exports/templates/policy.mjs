@@ -133,6 +133,14 @@ const OPERATIONS = {
     const variance = x.reduce((sum, number) => sum + (number - mean) ** 2, 0) / x.length;
     return x.map((number) => (number - mean) / Math.sqrt(variance + epsilon));
   },
+  rms_norm: (x, { epsilon }) => {
+    const square = x.reduce((sum, number) => sum + number ** 2, 0) / x.length;
+    return x.map((number) => number / Math.sqrt(square + epsilon));
+  },
+  residual: (x, { branches: [[, own]] }) => {
+    const changed = run(own, x);
+    return x.map((number, k) => number + changed[k]);
+  },
   dense: (x, { weight, bias }) => {
     const y = Float64Array.from(bias);
     const outputs = y.length;
