@@ -5,13 +5,13 @@ import socket
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPResponse
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from support.browser import serving
 
 from td3.errors import UserError
 from td3.serving import Content, LocalServer
@@ -25,13 +25,8 @@ def find(path: str, query: Mapping[str, str]) -> Content | None:
 
 @pytest.fixture
 def server() -> Iterator[LocalServer]:
-    server = LocalServer(find)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(find) as server:
+        yield server
 
 
 def ask(

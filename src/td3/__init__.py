@@ -82,8 +82,10 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'td3' has no attribute {name!r}")
     module = import_module(_PUBLIC[name])
-    if name == "TD3" and not module.FAST_PATHS:
-        module.FAST_PATHS.append(_train_fast)
+    if name == "TD3":
+        fast_paths = import_module("td3.algorithm.settings").FAST_PATHS
+        if not fast_paths:
+            fast_paths.append(_train_fast)
     return getattr(module, name)
 
 

@@ -93,3 +93,24 @@ def test_short_help_lists_common_options(capsys: pytest.CaptureFixture[str]) -> 
     text = capsys.readouterr().out
     for flag in ("--trials", "--seeds", "--search", "--shapes", "--storage", "--resume"):
         assert flag in text
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        (["--grid", "agent.tau=0.005,0.01"], "td3 tune has no grid"),
+        (["--track", "tensorboard"], "no trackers"),
+        (["--callback", "my_module:MyCallback"], "no callbacks"),
+    ],
+)
+def test_refused_flag_is_in_no_help_and_gets_a_reason(
+    flag: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "Pendulum-v1", *flag]) == 2
+    assert message in capsys.readouterr().err
+    assert main(["tune", "--help"]) == 0
+    with pytest.raises(SystemExit):
+        main(["tune", "--help-all"])
+    text = capsys.readouterr().out
+    assert flag[0] not in text
+    assert "--agent.tau" in text

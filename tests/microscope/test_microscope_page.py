@@ -2,11 +2,11 @@
 
 import json
 import shutil
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.browser import collect_problems, serving
 from support.microscope import make_run
 
 import td3
@@ -15,19 +15,6 @@ from td3.microscope import background, site
 from td3.serving import LocalServer
 from td3.studio.site import Studio
 
-CHROMIUM = shutil.which("chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM:
-        pytest.skip("Chromium is not installed")
-    with api.sync_playwright() as playwright:
-        options = {"executable_path": CHROMIUM, "args": ["--no-sandbox"]}
-        with playwright.chromium.launch(**options) as browser:
-            yield browser
-
 
 @pytest.fixture(scope="module")
 def server(run_of: Any) -> Iterator[LocalServer]:
@@ -35,13 +22,8 @@ def server(run_of: Any) -> Iterator[LocalServer]:
     run_of[""], run_of["lean"]
     make_run(run_of.folder / "own", "support.microscope:OwnUpdate")
     known.pop("support.microscope:OwnUpdate", None)
-    server = LocalServer(Studio(run_of.folder).find)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Studio(run_of.folder).find) as server:
+        yield server
     site.close()
 
 
@@ -49,12 +31,8 @@ class Microscope:
     """The page with short names for what tests do."""
 
     def __init__(self, page: Any, server: LocalServer) -> None:
-        self.page, self.server, self.problems = page, server, list[str]()
+        self.page, self.server, self.problems = page, server, collect_problems(page)
         page.set_default_timeout(200_000)
-        page.on(
-            "console", lambda m: m.type in ("error", "warning") and self.problems.append(m.text)
-        )
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
 
     def open(self, run: str) -> list[Any]:
         self.page.goto(f"{self.server.address}microscope.html?run={run}")

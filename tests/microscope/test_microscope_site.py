@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -15,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.browser import serving
 from support.microscope import make_run
 
 import td3
 from td3.config import read_toml, to_toml
 from td3.microscope import background, site
 from td3.microscope.background import Experiment
-from td3.serving import LocalServer
 
 
 def answer(root: Path, path: str, **query: str) -> dict[str, Any]:
@@ -260,10 +259,7 @@ def test_other_web_page_cannot_start_an_experiment(
 ) -> None:
     started: list[Any] = []
     monkeypatch.setattr(background.Experiment, "start", lambda *given: started.append(given))
-    server = LocalServer(lambda path, query: site.find(path, query, root))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(lambda path, query: site.find(path, query, root)) as server:
         good = f"/{server.token}/microscope/tricks/start?off=twin&key=k"
         for path, headers, status in (
             (good.replace(server.token, "wrong"), {}, 403),
@@ -277,11 +273,7 @@ def test_other_web_page_cannot_start_an_experiment(
             assert connection.getresponse().status == status
             connection.close()
             assert len(started) == (status == 200)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-        site.close()
+    site.close()
 
 
 def test_experiment_ends_with_the_process_that_started_it(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from play.conftest import DRAWING, SMALL, serving
+from play.conftest import DRAWING, SMALL
+from support.browser import serving
 from support.playground import Playground
 
-from td3.play.site import make_files
+from td3.play.site import finder, make_files
 from td3.play.sources import pretrained_policies
 from td3.serving import LocalServer
 
@@ -177,7 +178,7 @@ def test_paused_page_draws_nothing_until_something_happens(open_page: Any) -> No
 
 def test_static_page_works_without_a_network_after_the_first_visit(browser: Any) -> None:
     context = browser.new_context(viewport=SMALL, reduced_motion="reduce")
-    with serving(make_files(pretrained_policies(), offline=True)) as server:
+    with serving(finder(make_files(pretrained_policies(), offline=True))) as server:
         playground = Playground(context.new_page(), server).open()
         assert playground.page.get_by_text("About td3").is_visible()
         playground.page.evaluate("navigator.serviceWorker.ready.then(() => true)")
@@ -207,7 +208,7 @@ def test_other_web_pages_cannot_read_embed_or_rebind(launch: Any, server: LocalS
     """A foreign page that knows the address; and a foreign name that resolves to 127.0.0.1."""
     foreign = {"index.html": lambda: b"<title>foreign</title>", "policies.json": lambda: b"{}"}
     names = "--host-resolver-rules=MAP foreign.example 127.0.0.1"
-    with serving(foreign) as other, launch(*DRAWING, names) as browser:
+    with serving(finder(foreign)) as other, launch(*DRAWING, names) as browser:
         page = browser.new_page()
         page.goto(other.address)
         assert page.title() == "foreign"

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from play.test_page_access import CONTRAST
-from support.studio import add_record, make_folder, serving, training
+from support.browser import collect_problems, serving
+from support.studio import add_record, make_folder, training
 
 from benchmarks.studio import write_run
 from td3.policy.pretrained import pretrained
 from td3.serving import LocalServer
+from td3.studio.site import Studio
 
-CHROMIUM = shutil.which("chromium")
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 EVIL = "<img src=x onerror=alert(1)>"
 WAIT = 30_000  # milliseconds; a busy machine is slow
@@ -36,17 +37,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def server(root: Path) -> Iterator[LocalServer]:
-    with serving(root) as server:
+    with serving(Studio(root).find) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM:
-        pytest.skip("Chromium is not installed")
-    with api.sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
 
 @pytest.fixture
@@ -58,16 +50,14 @@ def open_page(browser: Any, server: LocalServer) -> Iterator[Any]:
         contexts.append(browser.new_context(**{"viewport": WIDE} | options))
         page = contexts[-1].new_page()
         page.set_default_timeout(WAIT)
-        page.on("console", lambda m: m.type in ("error", "warning") and problems.append(m.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: problems.append(dialog.message))
+        problems.append(collect_problems(page))
         page.goto(f"{server.address}#/{view}")
         return page
 
     yield open_one
     for context in contexts:
         context.close()
-    assert problems == []
+    assert [own for own in problems if own] == []
 
 
 def row(page: Any, name: str) -> Any:

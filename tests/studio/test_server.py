@@ -9,8 +9,9 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import pytest
+from support.browser import serving
 from support.hostile_policies import write as write_policy
-from support.studio import make_folder, serving
+from support.studio import make_folder
 
 from benchmarks.studio import write_run
 from td3.config import read_toml, to_toml
@@ -25,7 +26,7 @@ from td3.studio.site import GONE, PAGE, Studio, play_token
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
     root = tmp_path_factory.mktemp("studio")
     (root / "secret.txt").write_text("only for me")
-    with serving(make_folder(root / "runs")) as server:
+    with serving(Studio(make_folder(root / "runs")).find) as server:
         yield server
 
 

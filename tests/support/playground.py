@@ -2,19 +2,16 @@
 
 from typing import Any
 
+from support.browser import collect_problems
 from td3.serving import LocalServer
 
 
 class Playground:
     def __init__(self, page: Any, server: LocalServer) -> None:
         self.page, self.server = page, server
-        self.problems: list[str] = []
+        self.problems = collect_problems(page)
         self.requests: list[str] = []
         page.set_default_timeout(20_000)
-        page.on(
-            "console", lambda m: m.type in ("error", "warning") and self.problems.append(m.text)
-        )
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
 
     def open(self, fragment: str = "") -> "Playground":

@@ -1,7 +1,6 @@
 """Runs for the tests of the studio: finished, killed, running, a grid, corrupt, a search."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 
 from benchmarks.studio import evaluation_record, train_record, write_run
 from td3.run.lock import lock_run
-from td3.serving import LocalServer
 from td3.studio.site import GONE, Studio
 
 GRID = '\n[grid]\n"agent.tau" = [0.005, 0.02]\n'
@@ -71,19 +69,6 @@ def add_record(run: Path, step: int, evaluate: bool = True) -> None:
     progress = {"time": 1.8e9, "event": "progress", "step": step, "steps_per_second": 250.0}
     with (run / "events.jsonl").open("a") as file:
         file.write(json.dumps(progress) + "\n")
-
-
-@contextmanager
-def serving(root: Path) -> Iterator[LocalServer]:
-    server = LocalServer(Studio(root).find)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def ask(studio: Studio, name: str, **query: Any) -> Any:

@@ -21,7 +21,7 @@ from td3.algorithm.replay import Batch
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.returned import check_kind, check_values
 from td3.algorithm.seams import Seams
-from td3.algorithm.settings import FAST_PATHS, Diagnostics, UpdateSettings
+from td3.algorithm.settings import Diagnostics, UpdateSettings, train_fast
 from td3.algorithm.stacked import per_agent
 from td3.config import VariantSettings
 from td3.layout import Layout, has_images
@@ -97,8 +97,7 @@ class TD3(Seams):
         `policy_noise` and `noise_clip` are shares of `max_action`, as in a run's settings.
         """
         settings = UpdateSettings(discount, tau, policy_noise, noise_clip, policy_freq)
-        fast = FAST_PATHS and FAST_PATHS[0](self, replay_buffer, iterations, batch_size, settings)
-        if fast:
+        if fast := train_fast(self, replay_buffer, iterations, batch_size, settings):
             return fast
         diagnostics = []
         for _ in range(iterations):
@@ -170,8 +169,7 @@ class TD3(Seams):
 
         # Step 12: one optimizer step of the critics towards the target. The encoder of images
         # learns from this loss too, and from no other.
-        encoders = [self.trained["encoder"]] if self.encoder else []
-        self.minimize(critic_loss, self.trained["critic"], *encoders)
+        self.minimize(critic_loss, *self.critic_networks)
 
         # Steps 13 to 15 are delayed: they happen on updates 0, policy_freq, 2 · policy_freq, …
         # The actor follows the critics, so the critics get time to become accurate first.
@@ -180,21 +178,17 @@ class TD3(Seams):
             # Step 13: the actor takes a step up the first critic's value.
             actor_loss = self.actor_loss(state.detach() if self.encoder else state)
             self.minimize(actor_loss, self.trained["actor"])
-            actor_loss = actor_loss.detach()
 
             # Step 14: the actor target follows slowly. It is part of the Bellman target (step 5),
             # which must not move fast while the critics learn it.
             self.move_target(self.trained["actor"], settings)
 
             # Step 15: the critic targets follow slowly, for the same reason (step 7).
-            for network in [self.trained["critic"], *encoders]:
+            for network in self.critic_networks:
                 self.move_target(network, settings)
 
         self.updates += 1
-        with torch.no_grad():
-            priorities = self.priorities(values, target_q)
-        q = self.as_value(values[0].detach()).mean(dim=(1, 2))
-        return Diagnostics(critic_loss.detach(), q, actor_loss, priorities)
+        return self.diagnose(values, target_q, critic_loss, actor_loss)
 
     def critic_loss(self, values: Sequence[Tensor], target_q: Tensor) -> Tensor:
         """Step 11: the sum of the critics' mean squared errors, one loss per agent, (agents,)."""

@@ -14,7 +14,7 @@ from td3.algorithm.networks import Actor, Critic
 from td3.algorithm.replay import Batch, ReplayBuffer
 from td3.algorithm.replay_base import Replay
 from td3.algorithm.returned import check_kind
-from td3.algorithm.settings import Noise, UpdateSettings
+from td3.algorithm.settings import Diagnostics, Noise, UpdateSettings
 from td3.algorithm.stacked import StackedParameters
 from td3.algorithm.state import AgentState
 from td3.algorithm.trained import N, Trained, minimize
@@ -113,6 +113,20 @@ class Seams(AgentState):
     def target_value(self, target: Tensor) -> Tensor:
         """The return that a target of the critics stands for, (agents, batch, 1)."""
         return target
+
+    @torch.no_grad()
+    def diagnose(
+        self,
+        values: Sequence[Tensor],
+        target_q: Tensor,
+        critic_loss: Tensor,
+        actor_loss: Tensor | None,
+    ) -> Diagnostics:
+        """What an update measured."""
+        q = self.as_value(values[0].detach()).mean(dim=(1, 2))
+        actor_loss = None if actor_loss is None else actor_loss.detach()
+        priorities = self.priorities(values, target_q)
+        return Diagnostics(critic_loss.detach(), q, actor_loss, priorities)
 
     def observe(self, state: Tensor) -> Tensor:
         """What actor and critics see of a state: normalised numbers, features of images."""

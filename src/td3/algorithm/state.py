@@ -77,6 +77,11 @@ class AgentState:
     def encoder_target(self) -> Encoder | None:
         return self.trained["encoder"].target if "encoder" in self.trained else None
 
+    @property
+    def critic_networks(self) -> list[Trained[Any]]:
+        """What step 12 trains: the critics, and the encoder of images if there is one."""
+        return [self.trained[name] for name in ("critic", "encoder") if name in self.trained]
+
     def member(self, agent: int) -> Self:
         """One agent of several as an agent of its own, on the same memory and streams."""
         if self.agents == 1:

@@ -11,7 +11,7 @@ import tyro
 
 from td3.cli import help, train
 from td3.config import Config, read_toml, varied
-from td3.config.fields import setting
+from td3.config.fields import same_as, setting
 from td3.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,6 +23,17 @@ SEEDS = 3
 PASSED = ("trials", "shapes", "rows", "evaluations", "episodes", "objective", "pruner", "confirm")
 STORED = ("storage", "study")
 MAY_CHANGE = ("resume", "quiet", "json", "cluster", "populations", "checkpoint_storage")
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags(train.Flags):
+    """All settings of a trial; those that a search cannot have are no flags."""
+
+    grid: tyro.conf.Suppress[dict[str, tuple[float, ...]]] = same_as(Config, "grid", common=False)
+    track: tyro.conf.Suppress[tuple[Literal["tensorboard", "wandb"], ...]] = same_as(
+        Config, "track", common=False
+    )
+    callback: tyro.conf.Suppress[tuple[str, ...]] = same_as(Config, "callback", common=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,13 +104,19 @@ class Arguments:
     resume: Path | None = setting(None, "Folder of a search to continue.", common=True)
     quiet: bool = setting(False, 'Print only the folder and "not exact".', common=True)
     json: bool = setting(False, "Print the result as JSON.", common=True)
-    config: Annotated[train.Flags, tyro.conf.arg(name="")] = train.Flags()
+    config: Annotated[Flags, tyro.conf.arg(name="")] = Flags()
 
 
 def default(words: list[str]) -> Arguments:
     """The defaults of all flags, which depend on the recipe and the variant."""
+    from td3.tuning.plan import REFUSED
+
+    flags = {word.partition("=")[0] for word in words}
+    for name, reason in REFUSED.items():
+        if f"--{name}" in flags:
+            raise UserError(reason)
     given = train.default(words).config
-    return Arguments(config=train.Flags(**vars(varied(given, {"seeds": SEEDS}))))
+    return Arguments(config=Flags(**vars(varied(given, {"seeds": SEEDS}))))
 
 
 def short_help(arguments: Arguments) -> str:

@@ -111,12 +111,14 @@ def setting(default: T, help: str, more: str = "", **facts: Any) -> T:
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def same_as(table: type, name: str) -> Any:
-    """A field with the default and help of a field of another class."""
+def same_as(table: type, name: str, **facts: Any) -> Any:
+    """A field with the default and declaration of a field of another class, but for `facts`."""
     field = next(field for field in dataclasses.fields(table) if field.name == name)
+    declared = dataclasses.replace(field.metadata["setting"], **facts)
+    metadata = {**field.metadata, "setting": declared}
     if field.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=field.default_factory, metadata=field.metadata)
-    return dataclasses.field(default=field.default, metadata=field.metadata)
+        return dataclasses.field(default_factory=field.default_factory, metadata=metadata)
+    return dataclasses.field(default=field.default, metadata=metadata)
 
 
 def declared_settings(table: Any, prefix: str = "") -> Mapping[str, Setting]:

@@ -29,6 +29,13 @@ NUMBERS = {
     "confirm": (0, MOST_AGENTS),
 }
 """The smallest and the largest value of each option."""
+NO_SINKS = "td3 tune has no trackers and no callbacks; leave them out."
+REFUSED = {
+    "grid": "td3 tune has no grid; give values to try in a search file.",
+    "track": NO_SINKS,
+    "callback": NO_SINKS,
+}
+"""Settings of a run that a search cannot have, and why."""
 Objective = Literal["last", "area"]
 Pruner = Literal["halving", "none"]
 OBJECTIVES, PRUNERS = get_args(Objective), get_args(Pruner)
@@ -138,16 +145,15 @@ class Plan:
     def check_config(self) -> None:
         """Refuse settings of training that a search cannot have."""
         config = self.config
-        if config.grid:
-            raise UserError("td3 tune has no grid; give values to try in a search file.")
+        for name in REFUSED:
+            if getattr(config, name):
+                raise UserError(REFUSED[name])
         if config.loop.update != "step":
             raise UserError("td3 tune needs loop.update step, because trials share one update.")
         for key in ("agent.learning_rate_schedule", "loop.exploration_schedule"):
             table, _, name = key.partition(".")
             if getattr(getattr(config, table), name) != "constant":
                 raise UserError(f"td3 tune needs {key} constant: trials begin at different times.")
-        if config.track or config.callback:
-            raise UserError("td3 tune has no trackers and no callbacks; leave them out.")
 
     def population(self, shape: Mapping[str, Any], slots: int) -> Config:
         """The configuration of a population with these values of the settings that it shares.
