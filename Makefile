@@ -2,9 +2,9 @@
 # make test      set up, lint, type check, test (about ten minutes)
 # make docs      set up, build the documentation site into site/
 # make lessons   make the notebooks of the lessons, run all of them, store figures and times
-# make learning  tests that train until something is learnt (minutes each); all lessons
+# make learning  tests that train until something is learned (minutes each); all lessons
 # make faults    the long form of the fault tests: kills, damage, hostile input, a soak (hours)
-# make locks     write requirements.lock and requirements-torch.lock anew (needs uv)
+# make locks     write requirements.lock and requirements-torch.lock again (needs uv)
 # make clean     remove the virtual environment
 
 PYTHON ?= python3

@@ -22,7 +22,7 @@ from td3.report.summary import read_series
 RESULTS = Path(__file__).parent / "results"
 ANT = RESULTS / "course" / "AntBulletEnv-v0"
 WINDOW = 2  # intervals of 20,000 steps
-CHECKPOINT = 5  # every 100,000 steps; simulators are made anew at the next end of an episode
+CHECKPOINT = 5  # every 100,000 steps; simulators are made again at the next end of an episode
 SHUFFLES = 20_000
 
 
@@ -151,7 +151,7 @@ def print_events() -> None:
 
 
 def print_phases() -> None:
-    """Do returns rise after checkpoints, when simulators are made anew?"""
+    """Do returns rise after checkpoints, when simulators are made again?"""
     rows = []
     for folder in sorted((RESULTS / "course").iterdir()):
         phases = changes_by_phase(curves(folder)[1])

@@ -1,4 +1,4 @@
-"""Change the algorithm: TD3 with the Huber loss. Copy this file and change what is learnt.
+"""Change the algorithm: TD3 with the Huber loss. Copy this file and change what is learned.
 
 python examples/my_variant.py                    # checks, trains Pendulum, evaluates: half a minute
 """

@@ -27,8 +27,11 @@ INSTALL = """\
 # On a hosted service, this cell installs td3. It does nothing where {needed} is installed.
 import importlib.util
 
+SOURCE = ""  # address of td3's repository: git+https://… or file:///folder
 if importlib.util.find_spec("{needed}") is None:
-    %pip install --quiet "td3[{extras}]"
+    if not SOURCE:
+        raise SystemExit("Write the address of td3's repository into SOURCE and run this again.")
+    %pip install --quiet "td3[{extras}] @ {{SOURCE}}"
 """
 
 

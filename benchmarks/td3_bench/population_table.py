@@ -1,4 +1,4 @@
-"""Training end to end beside the update alone, for growing numbers of agents on one machine."""
+"""Training end to end compared with the update alone, for growing numbers of agents."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def population_section(reports: dict[str, Report]) -> str:
     ]
     if not parts:
         return ""
-    return "\n\n".join(["## Populations: end to end beside the update alone", *parts])
+    return "\n\n".join(["## Populations: end to end compared with the update alone", *parts])
 
 
 def by_sizes(

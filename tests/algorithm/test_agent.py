@@ -246,7 +246,7 @@ def test_a_round_trip_restores_targets_moments_and_counts(
     assert same(other.tensors(), agent.tensors())
 
 
-def test_loading_replaces_what_was_learnt_since(tmp_path: Path) -> None:
+def test_loading_replaces_what_was_learned_since(tmp_path: Path) -> None:
     agent, buffer = make_agent(), make_buffer([0])
     agent.train(buffer, 3, batch_size=BATCH)
     agent.save("mine", tmp_path)

@@ -17,7 +17,7 @@ def best_evaluations(run: td3.Run) -> dict[int, float]:
     return {seed: float(table.where(seed=seed)["mean_return"].max()) for seed in seeds}
 
 
-def test_pendulum_is_learnt_from_three_seeds(tmp_path: Path) -> None:
+def test_pendulum_is_learned_from_three_seeds(tmp_path: Path) -> None:
     """The quick recipe, shortened to what it needs: −200 or better from every seed."""
     run = td3.train(recipe="quick", seeds=3, run=tmp_path / "run", steps=12_000)
     best = best_evaluations(run)
@@ -26,7 +26,7 @@ def test_pendulum_is_learnt_from_three_seeds(tmp_path: Path) -> None:
 
 
 @pytest.mark.learning
-def test_inverted_double_pendulum_is_learnt(tmp_path: Path) -> None:
+def test_inverted_double_pendulum_is_learned(tmp_path: Path) -> None:
     run = td3.train(
         "InvertedDoublePendulum-v5",
         "paper",

@@ -1,4 +1,4 @@
-"""Small worlds whose values can be computed by hand, learnt from collected experience.
+"""Small worlds whose values can be computed by hand, learned from collected experience.
 
 Each probe adds one thing to the one before, so that the first failure shows what is broken:
 the value of a constant, the use of the observation, discounting, the action, time limits.

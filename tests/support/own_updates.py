@@ -473,4 +473,4 @@ NOT_STORED = {
     PythonRandom,
     Scheduled,
 }
-"""Changes of what is no tensor; checkpoints do not contain it."""
+"""Changes of what is not a tensor; checkpoints do not contain it."""

@@ -15,7 +15,7 @@ REFRESH_EVERY = 32  # transitions of an agent between two copies to the device
 class ReturnScale:
     """max(standard deviation of the discounted return, largest |return| / limit).
 
-    The return of an environment is a running sum, G ← reward + discount · G, that starts anew with
+    The return of an environment is a running sum, G ← reward + discount · G, that starts again with
     each episode. Rewards divided by this number have discounted returns of a moderate size.
     """
 

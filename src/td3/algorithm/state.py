@@ -30,7 +30,7 @@ def is_setting(path: str) -> bool:
 
 
 class AgentState:
-    """Everything that an agent has learnt, by name."""
+    """Everything that an agent has learned, by name."""
 
     agents: int
     state_dim: int
@@ -95,7 +95,7 @@ class AgentState:
         return clone_tensors(self)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything learnt, by name: networks, targets, Adam moments and counts."""
+        """Everything learned, by name: networks, targets, Adam moments and counts."""
         found = {"max_action": self.actor.max_action, "updates": torch.from_numpy(self.updates)}
         for name, network in self.trained.items():
             found |= network.tensors(name)

@@ -130,7 +130,7 @@ def check_q(learner: Learner) -> Iterator[Check]:
 
 
 def largest_return(learner: Learner) -> float | None:
-    """The largest mean reward per step of an episode, received for ever; None if unknown."""
+    """The largest mean reward per step of an episode, received forever; None if unknown."""
     steps, returns = learner.line("episode_return")
     other, lengths = learner.line("episode_length")
     shared, here, there = np.intersect1d(steps, other, return_indices=True)

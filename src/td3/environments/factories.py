@@ -77,8 +77,8 @@ def check_factory(found: Any, name: str) -> None:
         )
     if is_class and not issubclass(found, gym.Env):
         raise UserError(
-            f"{name} is the class {found.__name__}, which is no gymnasium.Env; derive it from "
-            "gymnasium.Env, or pass a function that returns one."
+            f"{name} is the class {found.__name__}, which is not a subclass of "
+            "gymnasium.Env; derive it from gymnasium.Env, or pass a function that returns one."
         )
     if not callable(found):
         raise UserError(

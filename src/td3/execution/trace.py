@@ -156,7 +156,7 @@ def record(
         if drawn != global_random_state():
             raise NotTraceable("it draws random numbers outside PyTorch; draw them in draw_noise")
     if changed:
-        raise NotTraceable(f"it changes {changed}, which is no tensor of the agent")
+        raise NotTraceable(f"it changes {changed}, which is not a tensor of the agent")
     refuse_operations(graph.graph)
     return graph
 
@@ -263,7 +263,7 @@ def refuse_changes(copied: TD3, before: dict[str, Any]) -> None:
     if type(copied.updates).was_read:  # type: ignore[attr-defined]
         raise NotTraceable("it reads self.updates")
     if path := changed_value(before, plain_values(copied)):
-        raise NotTraceable(f"it changes self.{path}, which is no tensor")
+        raise NotTraceable(f"it changes self.{path}, which is not a tensor")
 
 
 def write_back(copied: TD3, given: Mapping[str, Tensor]) -> None:

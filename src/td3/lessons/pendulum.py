@@ -75,7 +75,7 @@ def state_grid(points: int = 61) -> tuple[NDArray[np.float64], NDArray[np.float6
 
 
 def episode_return(agent: TD3, episodes: int = 5) -> float:
-    """The mean return of episodes without noise: about −1200 untrained, −150 when learnt."""
+    """The mean return of episodes without noise: about −1200 untrained, −150 when learned."""
     env, total = gymnasium.make("Pendulum-v1"), 0.0
     for episode in range(episodes):
         state, _ = env.reset(seed=1000 + episode)

@@ -44,7 +44,7 @@ class Experiment:
         steps: int = STEPS,
         seeds: int = SEEDS,
     ) -> None:
-        """Start anew on this task without these tricks; the experiment before it is ended.
+        """Start again on this task without these tricks; the experiment before it is ended.
 
         Raises:
             UserError: The key is not the current one, or there is no such task or trick.

@@ -26,7 +26,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "pendulum": {"environment": {"id": "Pendulum-v1"}, "loop.replay_size": 15_000},
     "noise": {
         "environment": {"id": "td3.microscope.world:NoisyWorld"},
-        "loop.replay_size": 1000,  # noise that is sampled again and again is learnt
+        "loop.replay_size": 1000,  # noise that is sampled again and again is learned
     },
 }
 EPISODES = 2

@@ -46,7 +46,7 @@ ATTEMPTS = 10  # to copy a checkpoint of a run that is going on
 
 
 def kept_runs(run: Path) -> dict[int, Path]:
-    """Step → run folder of each checkpoint that is kept for ever, oldest first."""
+    """Step → run folder of each checkpoint that is kept forever, oldest first."""
     found = [
         folder
         for folder in (run / KEPT_RUNS).glob("*")
@@ -56,7 +56,7 @@ def kept_runs(run: Path) -> dict[int, Path]:
 
 
 def keep_checkpoint(run: Path, step: int) -> None:
-    """Keep a checkpoint for ever. One of this step that an earlier attempt made is replaced."""
+    """Keep a checkpoint forever. One of this step that an earlier attempt made is replaced."""
     target = run / KEPT_RUNS / f"{step:09d}"
     make_folder(target.parent)
     if target.exists():

@@ -155,7 +155,7 @@ class Training(TrainingState):
         self.callbacks.call("on_checkpoint")
 
     def keep_checkpoint(self) -> None:
-        """Keep the checkpoint for ever if it is the first regular one since `keep_every` steps."""
+        """Keep the checkpoint forever if it is the first regular one since `keep_every` steps."""
         every, folder = self.config.checkpoint.keep_every, self.recorder.run.folder
         if every and (self.finished or self.due(self.config.checkpoint.every)):
             last = max((step for step in kept_runs(folder) if step < self.step), default=0)

@@ -13,7 +13,7 @@ MISTAKES = {
     HEAD + "agent.critic_target(batch.next_state, batch.action)": "The stored action belongs",
     HEAD + "agent.critic_target(batch.state, batch.action)": "that is step 10",
     HEAD + "agent.critic_target(batch.next_state, agent.actor_target(batch.next_state))": (
-        "computed anew"
+        "computed again"
     ),
     HEAD + "agent.critic_target.Q1(batch.next_state, next_action)": "not one tensor",
     HEAD + RIGHT + "[::-1]": "wrong order",

@@ -105,7 +105,7 @@ class Worker:
     def seed(self, now: int) -> None:
         """Seed the new objects with the seeds in the block.
 
-        An environment that the learner wants to begin again is made anew.
+        An environment that the learner wants to begin again is made again.
         """
         if not self.environments:
             self.environments = [

@@ -34,7 +34,7 @@ def examine(attempt: Any) -> None:
     if same(first, second):
         raise Wrong(
             "Both critics return the same values. They must have layers of their own with "
-            "different random weights; the minimum of two copies is no help."
+            "different random weights; the minimum of two copies does not help."
         )
     check_inputs(critic, state, action)
     check_shared(critic, first, second)

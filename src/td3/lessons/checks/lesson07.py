@@ -33,7 +33,7 @@ def examine(attempt: Any) -> None:
             "Those are the stored state and action: that is step 10.": (
                 agent.critic_target(batch.state, batch.action)
             ),
-            "The action is computed anew, without the noise of step 6. Use next_action.": (
+            "The action is computed again, without the noise of step 6. Use next_action.": (
                 agent.critic_target(batch.next_state, agent.actor_target(batch.next_state))
             ),
             "The two values are in the wrong order.": (right[1], right[0]),

@@ -10,7 +10,7 @@ from td3.lessons.checking import Wrong, call, require_shape
 DISCOUNT = 0.9
 
 HINTS = (
-    "The best return: the best reward for ever, high / (1 - discount). The worst likewise.",
+    "The best return: the best reward forever, high / (1 - discount). The worst likewise.",
     "If the episode can end, a return may be a single reward: the lower limit is then the smaller "
     "of low and low / (1 - discount).",
     "(q < lower) | (q > upper)",
@@ -53,7 +53,7 @@ def sentence_of(found: Tensor, q: Tensor, low: float, high: float, terminates: b
     """The mistake that gives `found`; otherwise the first value that is judged wrongly."""
     lower, upper = limits(low, high, terminates)
     right, other = outside(q, lower, upper), limits(low, high, not terminates)
-    horizon = "every reward counts, for ever: divide by (1 - discount)."
+    horizon = "every reward counts, forever: divide by (1 - discount)."
     mistakes = {
         "the answer is the opposite; true must mean impossible.": ~right,
         "only the upper limit is checked. A value may be too low as well.": q > upper,
@@ -63,7 +63,7 @@ def sentence_of(found: Tensor, q: Tensor, low: float, high: float, terminates: b
         (
             "it may end after one step, so a return may be a single reward."
             if terminates
-            else "it always gets all of its rewards; a single reward is no return."
+            else "it always gets all of its rewards; a single reward is not a return."
         ): outside(q, *other),
     }
     for sentence, wrong in mistakes.items():

@@ -1,4 +1,4 @@
-"""The capstone: the whole update, beside that of td3."""
+"""The capstone: the whole update, compared with that of td3."""
 
 from collections.abc import Sequence
 from typing import Any

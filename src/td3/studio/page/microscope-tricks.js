@@ -1,4 +1,4 @@
-// Train without some tricks, beside TD3, and show both live.
+// Train without some tricks, next to TD3, and show both live.
 
 import { axes, colour, extent, fade, line } from "./microscope-draw.js";
 
