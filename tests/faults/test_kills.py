@@ -40,9 +40,9 @@ IMAGES = {
     "agent": {"channels": [4, 4], "features": 8, "random_shift": 1, "n_step": 2},
 }
 CASES = {
-    "single": Case(300, 20, 40, {}),
-    "population": Case(300, 4, 30, {**CHEETAH, "seeds": 4}),
-    "background evaluation": Case(300, 4, 30, CHEETAH),
+    "single": Case(300, 8, 40, {}),
+    "population": Case(300, 3, 30, {**CHEETAH, "seeds": 4}),
+    "background evaluation": Case(300, 3, 30, CHEETAH),
     "workers": Case(
         150, 0, 30, {"environment": {"count": 3, "vectorization": "workers", "workers": 2}}
     ),

@@ -59,6 +59,7 @@ CASES = [
     (name, damage)
     for position, name in enumerate(FILES)
     for damage in (DAMAGES if LONG else [DAMAGES[position % 3]])
+    if LONG or position % 2
 ]
 
 

@@ -12,7 +12,7 @@ from support.bounded import Bounded
 from support.long import pick
 from support.run_tools import different, tiny, train_in_pieces
 
-DAMAGES = pick(30, 1000)
+DAMAGES = pick(15, 1000)
 LATER = 210
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.long import some
 from support.run_tools import (
     RecordingDisplay,
     begin,
@@ -71,7 +72,19 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+QUICK = [
+    "four agents",
+    "after each episode",
+    "normalised, rewards scaled",
+    "walker, whose used object differs",
+    "pictures and numbers",
+    "prioritized replay",
+    "grid over a setting of the variant",
+    "stacked numbers, three steps ahead",
+]
+
+
+@pytest.mark.parametrize("variant", some(VARIANTS, *QUICK))
 def test_run_in_pieces_equals_run_in_one(variant: str, tmp_path: Path) -> None:
     config = tiny(**VARIANTS[variant])
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.long import some
 from support.orphans import is_running
 from support.run_tools import StopAt, command, different, flags, tiny, train_in_pieces
 
@@ -46,7 +47,9 @@ def with_backend(config: Config, vectorization: str) -> Config:
     return dataclasses.replace(config, environment=environment)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant", some(VARIANTS, "three environments", "walker, whose used object resets differently")
+)
 def test_run_that_switches_backends_matches_a_run_in_one_process(
     variant: str, tmp_path: Path
 ) -> None:
