@@ -8,6 +8,7 @@ machine and date, into benchmarks/results/faults.json and the table into docs/tr
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -107,6 +108,23 @@ ROWS = {
     25: Row("files of released versions", "tests/formats"),
     26: Row("local pages", "tests/test_serving.py"),
 }
+
+
+def files_and_words(row: Row) -> tuple[list[str], str]:
+    """The files with the tests of a row, and pytest's expression that selects among them."""
+    words = shlex.split(row.tests)
+    at = words.index("-k") if "-k" in words else len(words)
+    return words[:at], " ".join(words[at + 1 :])
+
+
+def tests_table() -> list[str]:
+    """The tests of each row as lines of the Markdown table in docs/trust.md."""
+    lines = ["| # | tests |", "| ---: | --- |"]
+    for number, row in ROWS.items():
+        files, words = files_and_words(row)
+        names = ", ".join(f"`{file.removeprefix('tests/')}`" for file in files)
+        lines.append(f"| {number} | {names}{f'; {words}' if words else ''} |")
+    return lines
 
 
 def run_row(row: Row) -> dict[str, Any]:

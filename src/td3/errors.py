@@ -1,7 +1,11 @@
 """Errors that a user can act on."""
 
 import difflib
+import traceback
 from collections.abc import Iterable
+
+LONGEST_LINE = 500  # of another program's error message
+LONGEST_TRACEBACK = 100  # lines of a traceback, from its end
 
 
 class UserError(Exception):
@@ -38,9 +42,20 @@ def cannot_write(error: OSError) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error message, without its final point."""
+    """The first line of an error message, shortened, without its final point."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # an environment's own exception may not even have a text
         lines = []
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    return shortened(lines[0].rstrip(".")) if lines else type(error).__name__
+
+
+def shortened(line: str) -> str:
+    """A line of at most some hundred characters: a longer one is cut."""
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+
+
+def short_traceback(error: BaseException) -> list[str]:
+    """The lines of a traceback, for a file: the last ones, each shortened."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return [shortened(line) for line in lines[-LONGEST_TRACEBACK:]]

@@ -1,7 +1,7 @@
 """The runner of the fault tests: its rows select tests, and it counts their cases."""
 
 import json
-import shlex
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -26,10 +26,27 @@ def test_cases_are_tests_or_what_a_test_records() -> None:
 
 @pytest.mark.parametrize("number", faults.ROWS)
 def test_row_names_tests_that_exist(number: int) -> None:
-    words = shlex.split(faults.ROWS[number].tests)
-    paths = words[: words.index("-k")] if "-k" in words else words
+    files, words = faults.files_and_words(faults.ROWS[number])
+    paths = [faults.ROOT / file for file in files]
     assert paths
-    assert all((faults.ROOT / path).exists() for path in paths)
+    assert all(path.exists() for path in paths)
+    text = "".join(
+        file.read_text() for path in paths for file in (path, *path.rglob("*.py")) if file.is_file()
+    )
+    assert [word for word in selecting(words) if word not in text] == []
+
+
+def selecting(words: str) -> list[str]:
+    """The words of an expression of pytest's option -k, without its operators."""
+    return [word for word in re.findall(r"\w+", words) if word not in ("and", "not", "or")]
+
+
+def test_trust_page_has_the_tests_of_each_promise() -> None:
+    page = faults.PAGE.read_text(encoding="utf-8")
+    assert "\n".join(["", *faults.tests_table(), ""]) in page
+    promised = re.findall(r"^\| ([\d–]+) \|", page.partition("## Tests of each promise")[0], re.M)
+    numbers = [int(number) for own in promised for number in own.split("–")]
+    assert numbers == list(faults.ROWS)
 
 
 def test_every_fault_test_is_in_a_row() -> None:

@@ -1,15 +1,19 @@
 """Environments that raise anything, hang or end the process are named; the run ends in order."""
 
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from support.policies import make_policy
 
-from td3.config import EnvironmentConfig
+from td3.cli import main
+from td3.config import Config, EnvironmentConfig
 from td3.environments import watch
 from td3.environments.environment import Environment
 from td3.environments.factories import name_environment
@@ -17,6 +21,8 @@ from td3.environments.in_process import InProcess
 from td3.environments.task import Task
 from td3.environments.watch import CALL, Watch
 from td3.errors import RunStopped
+from td3.launch.setup import set_up
+from td3.policy.file import save_policy
 from td3.seeding import Streams
 
 Act = Callable[[], object]
@@ -107,11 +113,57 @@ def test_keyboard_interrupt_of_an_environment_is_not_ctrl_c() -> None:
 
 
 def test_exit_of_the_process_in_a_step_becomes_an_error() -> None:
-    import os
-
     with Watch(300, print), pytest.raises(RunStopped, match=r"called os._exit\(0\) in environment"):
         step(make(lambda: os._exit(0)), 3)
     assert os._exit is watch.exit_now
+
+
+def refuse_exit(code: int) -> None:
+    raise AssertionError("the process would have ended")
+
+
+def make_at(at: str) -> gym.Env[Any, Any]:
+    def end() -> None:
+        os._exit(0)
+
+    if at == "make":
+        end()
+    return gym.wrappers.TimeLimit(Hostile(end, at), 9)
+
+
+gym.register("ExitsInMake-v0", entry_point=lambda: make_at("make"))
+gym.register("ExitsInStep-v0", entry_point=lambda: make_at("step"))
+gym.register("HangsInMake-v0", entry_point=lambda: time.sleep(600))
+
+
+def test_hang_before_a_run_starts_is_named() -> None:
+    config = Config(environment=EnvironmentConfig("HangsInMake-v0", patience=0.4), threads=1)
+    with pytest.raises(RunStopped, match=r"^HangsInMake-v0 has not returned from make for 0.4 s"):
+        set_up(config)
+
+
+def test_exit_of_the_process_before_a_run_starts_becomes_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "_exit", refuse_exit)
+    config = Config(environment=EnvironmentConfig("ExitsInMake-v0"), threads=1)
+    with pytest.raises(RunStopped, match=r"^ExitsInMake-v0 called os._exit\(0\)$"):
+        set_up(config)
+    assert os._exit is refuse_exit
+
+
+def test_commands_do_not_end_with_0_when_an_environment_ends_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "_exit", refuse_exit)
+    policy, _ = make_policy(Hostile.observation_space, actions=Hostile.action_space)
+    policy.card["environment"]["id"] = "ExitsInStep-v0"
+    path = tmp_path / "policy.safetensors"
+    save_policy(policy.tensors, policy.card, path)
+    for words in (["evaluate", str(path)], ["doctor", "ExitsInStep-v0"]):
+        assert main(words) == 1
+        found = capfd.readouterr()
+        assert "ExitsInStep-v0 called os._exit(0)" in " ".join((found.out + found.err).split())
 
 
 def spin() -> None:

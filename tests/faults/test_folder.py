@@ -18,6 +18,7 @@ from td3.api.train import train
 from td3.errors import RunBusy, RunStopped, UserError
 from td3.launch.resume import resume
 from td3.launch.start import start
+from td3.report.summary import read_runs
 from td3.run import manifest
 
 
@@ -43,8 +44,14 @@ class Raising(Unpredictable):
         raise ZeroDivisionError("the simulator\nfell over")
 
 
+class Verbose(Unpredictable):
+    def step(self, action: Any) -> Any:
+        raise ZeroDivisionError("x" * 2_000_000)
+
+
 gym.register("Unpredictable-v0", entry_point=Unpredictable)
 gym.register("Raising-v0", entry_point=Raising)
+gym.register("Verbose-v0", entry_point=Verbose)
 
 
 @pytest.fixture
@@ -133,6 +140,16 @@ def test_simulator_that_raises_ends_the_run_with_one_line(tmp_path: Path) -> Non
         start(config, tmp_path / "run")
     assert "Raising-v0 raised ZeroDivisionError: the simulator." in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_simulator_with_an_endless_message_leaves_a_run_that_can_be_read(tmp_path: Path) -> None:
+    config = tiny(environment={"id": "Verbose-v0"})
+    with pytest.raises(RunStopped) as caught:
+        start(config, tmp_path / "run")
+    assert len(str(caught.value)) < 1000
+    assert "Continue with: td3 resume" in str(caught.value)
+    assert (tmp_path / "run/events.jsonl").stat().st_size < 20_000
+    assert read_runs([tmp_path / "run"])
 
 
 def test_ctrl_c_with_gymnasium_workers_saves_and_exits_130(tmp_path: Path) -> None:

@@ -141,8 +141,9 @@ def run_measurement(
         raise UserError(f"The folder {arguments.out.parent} does not exist.")
     from td3.bench.measure import Rounds
     from td3.environments.output import output_to_stderr
+    from td3.environments.watch import watch_command
 
-    with output_to_stderr():
+    with output_to_stderr(), watch_command():
         benchmark = measure(resolve_config(arguments), Rounds(arguments.rounds, arguments.seconds))
     text = json.dumps(benchmark.as_dict(), indent=2)
     if arguments.out:

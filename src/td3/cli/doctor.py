@@ -80,8 +80,9 @@ def run(arguments: Arguments) -> int:
     from td3.doctor import diagnose
     from td3.doctor.machine_checks import machine_facts
     from td3.environments.output import output_to_stderr
+    from td3.environments.watch import watch_command
 
-    with output_to_stderr(), Console(stderr=True).status("Checking"):
+    with output_to_stderr(), watch_command(), Console(stderr=True).status("Checking"):
         diagnosis = diagnose(arguments.environment, arguments.steps)
     if arguments.json:
         checks = [vars(check) for check in diagnosis.checks]

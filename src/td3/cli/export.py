@@ -48,6 +48,8 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
+    from td3.environments.output import output_to_stderr
+    from td3.environments.watch import watch_command
     from td3.exports.check import OBSERVATIONS, check_export
     from td3.exports.export import make_export
     from td3.exports.hub import Repository, run_of
@@ -59,12 +61,13 @@ def run(arguments: Arguments) -> int:
     policy = load_policy(
         source, arguments.agent, which=arguments.which, variant=arguments.variant or None
     )
-    made = make_export(
-        policy,
-        arguments.to,
-        OBSERVATIONS if arguments.check else VECTORS,
-        Repository(run_of(source), arguments.film, arguments.licence),
-    )
+    with output_to_stderr(), watch_command():
+        made = make_export(
+            policy,
+            arguments.to,
+            OBSERVATIONS if arguments.check else VECTORS,
+            Repository(run_of(source), arguments.film, arguments.licence),
+        )
     default = (source if source.is_dir() else Path()) / "exports" / policy.name
     paths = made.write(arguments.out or default)
     checks = check_export(made) if arguments.check else []

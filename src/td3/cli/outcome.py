@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from td3.errors import UserError
+from td3.errors import RunStopped, UserError
 
 HANGUP = 128 + signal.SIGHUP
 
@@ -65,6 +65,7 @@ def program() -> str:
 def draw_and_film(folder: Path) -> None:
     """Write the learning curve and a video of the best policy."""
     from td3.environments.output import output_to_stderr
+    from td3.environments.watch import watch_command
     from td3.policy.load import load_policy
     from td3.policy.video import film
     from td3.report.plots import plot
@@ -79,9 +80,9 @@ def draw_and_film(folder: Path) -> None:
 
     for write in (draw_curve, make_video):
         try:
-            with output_to_stderr():
+            with output_to_stderr(), watch_command():
                 paths = write()
             for path in paths:
                 print(f"Wrote {path}")
-        except UserError as error:  # training itself succeeded
+        except (RunStopped, UserError) as error:  # training itself succeeded
             print(f"! {error}")

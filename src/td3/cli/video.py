@@ -60,6 +60,7 @@ def run(arguments: Arguments) -> int:
     from rich.console import Console
 
     from td3.environments.output import output_to_stderr
+    from td3.environments.watch import watch_command
     from td3.policy.load import load_policy
     from td3.policy.pretrained import run_or_pretrained
     from td3.policy.video import film
@@ -72,7 +73,7 @@ def run(arguments: Arguments) -> int:
     policy.task_to_play(arguments.environment, command)
     videos = (source if source.is_dir() else source.parent) / "videos"
     out = Path(arguments.pretrained) if arguments.pretrained else videos / policy.name
-    with output_to_stderr(), Console(stderr=True).status("Recording") as status:
+    with output_to_stderr(), watch_command(), Console(stderr=True).status("Recording") as status:
         paths = film(
             policy,
             arguments.out or out,

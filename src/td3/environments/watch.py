@@ -15,15 +15,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from td3.config import EnvironmentConfig
 from td3.environments.workers.messages import Countdown
 from td3.errors import RunStopped, first_line
-from td3.signals import exit_now, is_ctrl_c
+from td3.signals import exit_now, is_ctrl_c, write_error
+from td3.text import printable
 
 PROBE_SECONDS = 0.5
 GRACE_SECONDS = 5.0
 CLOSE_SECONDS = 10.0
 MAIN = threading.main_thread().ident
 SIGNAL = signal.SIGURG  # ignored by default, so nobody else misses it
+ADVICE = " (if that may take so long, raise environment.patience)"
 
 
 class Interrupted(BaseException):
@@ -74,12 +77,19 @@ def as_run_stopped(env_id: str, error: BaseException) -> RunStopped:
     return RunStopped(f"{env_id} raised {type(error).__name__}: {first_line(error)}")
 
 
+def tell(problem: str) -> None:
+    """Write a message to stderr, as the last thing that this process does."""
+    write_error(f"\ntd3: {printable(problem)}\n".encode())
+
+
 class Watch:
     """Watches CALL while it is entered, if the main thread enters it."""
 
-    def __init__(self, patience: float, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, patience: float, report: Callable[[str], None] = tell, advice: str = ADVICE
+    ) -> None:
         """`report` gets the message before the process is ended; `patience` 0: no limit."""
-        self.patience, self.report = patience, report
+        self.patience, self.report, self.advice = patience, report, advice
         self.over = threading.Event()
         self.late = -1
         """The number of the call that takes too long."""
@@ -88,7 +98,7 @@ class Watch:
     def __enter__(self) -> "Watch":
         if self.active:
             self.previous = signal.signal(SIGNAL, self.interrupt)
-            self.process = os.getpid()
+            self.process, self.exit_before = os.getpid(), os._exit
             os._exit = self.exit  # type: ignore[assignment]
             if self.patience:
                 threading.Thread(target=self.watch, daemon=True).start()
@@ -97,7 +107,7 @@ class Watch:
     def __exit__(self, *exception: object) -> None:
         self.over.set()
         if self.active:
-            os._exit = exit_now
+            os._exit = self.exit_before
             signal.signal(SIGNAL, self.previous)
 
     def exit(self, code: int) -> None:
@@ -139,11 +149,13 @@ class Watch:
             exit_now(1)
 
     def message(self) -> str:
-        return (
-            f"has not returned from {CALL.method} for {self.limit():g} s "
-            "(if that may take so long, raise environment.patience)"
-        )
+        return f"has not returned from {CALL.method} for {self.limit():g} s{self.advice}"
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         if CALL.method and CALL.number == self.late:
             raise Interrupted(self.message())
+
+
+def watch_command() -> Watch:
+    """For a command that plays a policy: its environment must neither hang nor exit unnoticed."""
+    return Watch(EnvironmentConfig.patience, advice="")

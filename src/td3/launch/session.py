@@ -1,6 +1,5 @@
 """One session of a run, new or continued: open its folder, build its training, run the loop."""
 
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -11,8 +10,8 @@ import torch
 from td3.config import Config
 from td3.config.variants import load_variant
 from td3.environments.environment import Environment
-from td3.environments.watch import Watch
-from td3.errors import RunStopped, UserError
+from td3.environments.watch import Watch, tell
+from td3.errors import RunStopped, UserError, short_traceback
 from td3.files import check_file, occupy_standard_streams
 from td3.integrations import make_tracker
 from td3.launch.assembly import assemble
@@ -26,8 +25,7 @@ from td3.run.folder import (
 )
 from td3.run.lock import lock_run
 from td3.run.memory import IMAGES_FILE, describe_replay
-from td3.signals import StopRequest, write_error
-from td3.text import printable
+from td3.signals import StopRequest
 from td3.training.callbacks import Callback, Callbacks, check_callback, load_callback
 from td3.training.loop import Training
 from td3.training.metrics import Guarded, Sink
@@ -68,7 +66,7 @@ def open_training(
 
         def report(problem: str) -> None:
             message = describe_stop(training, RunStopped(problem)) if training else problem
-            write_error(f"\ntd3: {printable(message)}\n".encode())
+            tell(message)
             if training:
                 note_stop(training, message)
 
@@ -161,7 +159,7 @@ def run_loop(training: Training, event: str, display: Display | None = None) -> 
         own = describe_own_error(error, map(type, changeable_parts(training)))
         if not own and not isinstance(error, RunStopped | OSError):
             raise
-        cause = traceback.format_exception(error.__cause__ or error)
+        cause = short_traceback(error.__cause__ or error)
         note_stop(training, str(error), traceback=cause)
         raise RunStopped(describe_stop(training, error, own)) from error
     if training.finished and training.evaluations.step is None:

@@ -13,6 +13,7 @@ from td3.config.checks import check
 from td3.environments.environment import Environment
 from td3.environments.source import describe_code
 from td3.environments.task import Task
+from td3.environments.watch import Watch
 from td3.errors import UserError
 from td3.layout import has_images
 from td3.run.memory import check_environments, check_memory
@@ -45,14 +46,15 @@ def set_up(config: Config) -> Setup:
     """Check a configuration before anything is written. Raises UserError if it cannot be used."""
     device = choose_device(check(config).device)
     config = dataclasses.replace(config, device=str(device))
-    environment = make_first_environment(config)
-    try:
-        check_environments(config, environment_bytes(config))
-        place = check_memory(config, environment.task)
-        threads = config.threads or choose_threads(config, environment.task)
-    except BaseException:
-        environment.close()
-        raise
+    with Watch(config.environment.patience):
+        environment = make_first_environment(config)
+        try:
+            check_environments(config, environment_bytes(config))
+            place = check_memory(config, environment.task)
+            threads = config.threads or choose_threads(config, environment.task)
+        except BaseException:
+            environment.close()
+            raise
     return Setup(dataclasses.replace(config, threads=threads), environment, place)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
+from td3.environments.watch import CALL, Interrupted, as_run_stopped
 from td3.environments.wrappers import track_with_camera
 from td3.errors import UserError, first_line
 from td3.files import check_output, make_writable
@@ -116,11 +117,16 @@ def add_caption(frame: Frame, text: str) -> Frame:
 
 def render(environment: Environment) -> Frame:
     """The current frame as RGB, enlarged if it is as small as a network's input."""
+    CALL.enter(environment.task.id, "render")
     try:
         frame: Any = environment.env.render()
+    except Interrupted as error:
+        raise as_run_stopped(environment.task.id, error) from error
     except Exception as error:
         reason = first_line(error)
         raise UserError(f"{environment.task.id} cannot be rendered here: {reason}.") from error
+    finally:
+        CALL.leave()
     if isinstance(frame, np.ndarray) and frame.ndim == 2:  # greyscale
         frame = frame[..., None]
     if isinstance(frame, np.ndarray) and frame.shape[2:] == (1,):

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -24,7 +23,7 @@ import gymnasium as gym
 from td3.environments.factories import is_importable
 from td3.environments.simulators import SIMULATORS, resolve_version
 from td3.environments.workers.messages import receive
-from td3.errors import RunStopped, UserError, first_line
+from td3.errors import RunStopped, UserError, first_line, short_traceback
 from td3.signals import STOP_SIGNALS, block_signals, end_with
 
 CLOSE_SECONDS = 10.0
@@ -156,7 +155,7 @@ def describe_error(error: Exception, index: int = 0) -> dict[str, Any]:
     known = isinstance(error, RunStopped | UserError)
     message = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
     kind = type(error).__name__ if known else ""
-    text = "".join(traceback.format_exception(error.__cause__ or error))
+    text = "\n".join(short_traceback(error.__cause__ or error))
     return {"kind": kind, "message": message, "index": index, "traceback": text}
 
 
