@@ -128,7 +128,7 @@ def main() -> None:
     )
     parser.add_argument("tasks", nargs="*", help="default: all that the page simulates")
     parser.add_argument("--frames", type=int, default=40)
-    parser.add_argument("--rounds", type=int, default=200, help="of ten steps each")
+    parser.add_argument("--rounds", type=int, default=500, help="steps of which each part is timed")
     parser.add_argument("--seconds", type=float, default=6, help="to adapt the quality")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     given = parser.parse_args()
