@@ -401,6 +401,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "command": (["trian"], "No command 'trian'. Did you mean 'train'?"),
     "flag": (["train", "--agent.batch-sze", "3"], "Did you mean --agent.batch-size?"),
     "flag without its table": (["train", "--discount", "1"], "Did you mean --agent.discount?"),
+    "flag of two tables": (["train", "--keep-every", "3"], "mean --evaluation.keep-every?"),
     "flag of another tool": (["train", "--gamma", "0.9"], "Did you mean --agent.discount?"),
     "flag of the command": (["train", "--quite"], "Did you mean --quiet?"),
     "flag of another command": (["evaluate", "--episode", "3"], "Did you mean --episodes?"),

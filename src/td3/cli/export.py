@@ -3,9 +3,12 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+
+if TYPE_CHECKING:
+    from td3.policy.policy import Policy
 
 Format = Literal["numpy", "c", "js", "onnx", "torch", "hub"]
 
@@ -17,6 +20,8 @@ class Arguments:
     td3 export runs/my-run --to c --out controller
 
     td3 export runs/my-run/policy/agent-0.safetensors --to numpy js
+
+    td3 export runs/my-run --every 20000 --to js
 
     td3 export --pretrained HalfCheetah-v5 --to c --check
     """
@@ -32,6 +37,10 @@ class Arguments:
     """Folder to write to; default: exports/ in the run and the policy's name."""
     agent: int | None = None
     """Number of the agent; default: the best one."""
+    every: int | None = None
+    """Export the policies that the run kept, instead of one: the first one at or after each
+    multiple of this many steps, and the best one, each into a folder of its own. Train with
+    --evaluation.keep-every."""
     which: Literal["best", "last"] = "best"
     """Policy with the best evaluation, or the last one."""
     variant: str = ""
@@ -48,42 +57,46 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
+    from td3.api.export import export_folders
     from td3.environments.output import output_to_stderr
     from td3.environments.watch import watch_command
     from td3.exports.check import OBSERVATIONS, check_export
     from td3.exports.export import make_export
     from td3.exports.hub import Repository, run_of
     from td3.exports.vectors import VECTORS
-    from td3.policy.load import load_policy
     from td3.policy.pretrained import run_or_pretrained
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
-    policy = load_policy(
-        source, arguments.agent, which=arguments.which, variant=arguments.variant or None
-    )
-    with output_to_stderr(), watch_command():
-        made = make_export(
-            policy,
-            arguments.to,
-            OBSERVATIONS if arguments.check else VECTORS,
-            Repository(run_of(source), arguments.film, arguments.licence),
-        )
-    default = (source if source.is_dir() else Path()) / "exports" / policy.name
-    paths = made.write(arguments.out or default)
-    checks = check_export(made) if arguments.check else []
-    if arguments.json:
-        table = {
+    options = arguments.agent, arguments.which, arguments.variant or None
+    policies = export_folders(source, arguments.out, arguments.every, *options)
+    repository = Repository(run_of(source), arguments.film, arguments.licence)
+    tables, failed = {}, False
+    for folder, policy in policies.items():
+        count = OBSERVATIONS if arguments.check else VECTORS
+        with output_to_stderr(), watch_command():
+            made = make_export(policy, arguments.to, count, repository)
+        paths = made.write(folder)
+        checks = check_export(made) if arguments.check else []
+        failed |= any(own.passed is False for own in checks)
+        tables[folder.name] = {
             "files": [str(path) for path in paths],
             "recorded": made.vectors.recorded,
             "float32_error": made.rounding,
             "checks": [own._asdict() for own in checks],
         }
-        print(json.dumps(table))
-    else:
-        when = "" if policy.step is None else f", policy of step {policy.step:,}"
-        print(f"Exported {policy.name}{when}")
-        print("\n".join(f"Wrote {path}" for path in paths))
-        if not made.vectors.recorded:
-            print("The test vectors are random: the task cannot run here.")
-        print("\n".join(f"{own.name}: {own.text}" for own in checks), end="\n" if checks else "")
-    return 1 if any(own.passed is False for own in checks) else 0
+        if not arguments.json:
+            show(policy, tables[folder.name])
+    if arguments.json:
+        print(json.dumps(tables if arguments.every else next(iter(tables.values()))))
+    return 1 if failed else 0
+
+
+def show(policy: "Policy", table: dict[str, Any]) -> None:
+    """Print what was written and checked."""
+    when = "" if policy.step is None else f", policy of step {policy.step:,}"
+    print(f"Exported {policy.name}{when}")
+    print("\n".join(f"Wrote {path}" for path in table["files"]))
+    if not table["recorded"]:
+        print("The test vectors are random: the task cannot run here.")
+    for own in table["checks"]:
+        print(f"{own['name']}: {own['text']}", flush=True)

@@ -18,6 +18,8 @@ class Arguments:
 
     td3 play runs/my-run
 
+    td3 play runs/my-run --every 20000
+
     td3 play early.safetensors best.safetensors
     """
 
@@ -25,6 +27,9 @@ class Arguments:
     """Run folders, or .safetensors files of policies; default: all pretrained policies."""
     pretrained: str = ""
     """The pretrained policy for this task, e.g. HalfCheetah-v5."""
+    every: int = 0
+    """Of a run, show only the policies that it kept every this many steps, and the best one: to
+    watch it learn. Train with --evaluation.keep-every."""
     port: int = 0
     """Port; 0 chooses a free one."""
     browser: bool = True
@@ -36,7 +41,7 @@ def run(arguments: Arguments) -> int:
     from td3.play.sources import policies_to_play
     from td3.serving import LocalServer
 
-    shown = policies_to_play(arguments.runs, arguments.pretrained)
+    shown = policies_to_play(arguments.runs, arguments.pretrained, arguments.every)
     server = LocalServer(finder(make_files(shown)), arguments.port)
     print(f"Playground: {server.address}\nCtrl-C stops it.", flush=True)
     if arguments.browser:

@@ -102,7 +102,8 @@ class EvaluationConfig:
     )
     keep_every: int = setting(
         0,
-        "Steps between evaluated policies that are kept, for td3 play; 0: only the best and last.",
+        "Steps between evaluated policies that are kept; 0: only the best and last.",
+        "For td3 play and td3 export with --every.",
         min=0,
     )
 

@@ -31,6 +31,9 @@ ELSEWHERE = {
     "env_name": "environment.id",
     "environment": "environment.id",
     "environment_id": "environment.id",
+    "keep_every": "evaluation.keep_every",
+    "snapshots": "evaluation.keep_every",
+    "snapshot_every": "evaluation.keep_every",
     "cuda": "device",
 }
 

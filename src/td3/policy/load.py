@@ -78,13 +78,6 @@ def policies_of(
     return [read_policy(file, variant) for file in files]
 
 
-def kept_policies(folder: Path, agent: int) -> list[Policy]:
-    """The policies that `evaluation.keep_every` kept of an agent, in order of their steps."""
-    found = [match for path in folder.iterdir() if (match := KEPT.fullmatch(path.name))]
-    steps = sorted(int(match[2]) for match in found if int(match[1]) == agent)
-    return [read_policy(folder / f"agent-{agent}-step-{step}.safetensors") for step in steps]
-
-
 def policy_folder(path: Path) -> Path:
     """The folder with the policies of a run. Raises UserError if there is none."""
     try:

@@ -1,4 +1,4 @@
-// Replays recorded episodes with the page's own code: node fidelity.mjs SITE < EPISODES > RESULTS
+// Plays episodes with the page's own code: node driver.mjs SITE < ASKED > RESULTS
 
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
@@ -13,17 +13,23 @@ const mujoco = await loadMujoco({ wasmBinary: gunzipSync(read("vendor/mujoco.was
 const facts = JSON.parse(read("tasks.json"));
 const { policies } = JSON.parse(read("policies.json"));
 
-/** Play the recorded actions; continue from the recorded state every `every` steps, if given. */
-function replay({ task, seed, actions, states, every }) {
+function find(task) {
   const entry = policies.find(({ name }) => name === task);
   const policy = new Policy(entry, new Float32Array(Uint8Array.from(read(entry.numbers)).buffer));
+  const start = (own) => new Simulation(mujoco, facts[task], `${read(entry.model)}`, own);
+  return { entry, policy, start };
+}
+
+/** Play the recorded actions; continue from the recorded state every `every` steps, if given. */
+function replay({ task, seed, actions, states, every }) {
+  const { entry, policy, start } = find(task);
   let k = 0;
   const recorded = {
     card: entry,
     act: () => Float32Array.from(actions[k]),
     scaled: (action) => policy.scaled(action),
   };
-  const simulation = new Simulation(mujoco, facts[task], `${read(entry.model)}`, recorded);
+  const simulation = start(recorded);
   simulation.reset(seed);
   const observations = [[...simulation.observation]];
   const rewards = [];
@@ -42,5 +48,20 @@ function replay({ task, seed, actions, states, every }) {
   return { observations, rewards, chosen, over };
 }
 
-const episodes = JSON.parse(readFileSync(0));
-process.stdout.write(JSON.stringify(episodes.map(replay)), () => process.exit(0));
+/** The returns of whole episodes in which the page chooses the actions. */
+function play({ task, seed, episodes }) {
+  const { policy, start } = find(task);
+  const simulation = start(policy);
+  const returns = [];
+  for (let episode = 0; episode < episodes; episode++) {
+    simulation.reset(seed, episode);
+    while (!simulation.over) simulation.step();
+    returns.push(simulation.return);
+  }
+  simulation.dispose();
+  return { returns };
+}
+
+const asked = JSON.parse(readFileSync(0));
+const results = asked.map((own) => (own.episodes ? play(own) : replay(own)));
+process.stdout.write(JSON.stringify(results), () => process.exit(0));
