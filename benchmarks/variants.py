@@ -3,7 +3,6 @@
 All are measured in turn within each round, so the ratios hold on a noisy machine.
 """
 
-import dataclasses
 import json
 import statistics
 from dataclasses import dataclass
