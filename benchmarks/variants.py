@@ -3,7 +3,6 @@
 All are measured in turn within each round, so the ratios hold on a noisy machine.
 """
 
-import dataclasses
 import json
 import statistics
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ class Arguments:
 
     variants: tuple[str, ...] = ("huber", "layer_norm", "ensemble", "lap")
     """Built-in names, or module:Class."""
+    recipes: tuple[str, ...] = ()
+    """Recipes to measure too, each with its own settings."""
     agents: int = 1
     """Agents trained side by side."""
     threads: int = 1
@@ -39,20 +40,20 @@ class Arguments:
 def compare(arguments: Arguments) -> dict[str, dict[str, list[float]]]:
     """Seconds per update of each variant ("" is TD3) and execution, one for each round."""
     base = load_recipe("paper")
-    base = dataclasses.replace(
-        base, seeds=arguments.agents, threads=arguments.threads, device=arguments.device
-    )
+    configs = {name: from_dict({"variant": name}, base) for name in ("", *arguments.variants)}
+    configs |= {f"recipe {name}": load_recipe(name) for name in arguments.recipes}
+    shared = {"seeds": arguments.agents, "threads": arguments.threads, "device": arguments.device}
     works = {}
-    for variant in ("", *arguments.variants):
+    for name, config in configs.items():
         for execution in ("auto", "eager"):
-            own = from_dict({"execution": execution, "variant": variant}, base)
+            own = from_dict({**shared, "execution": execution}, config)
             prepared = prepare_update(own, 17, 6)
-            works[f"{variant} {execution}"] = prepared.learner.learn
+            works[f"{name} {execution}"] = prepared.learner.learn
     rounds = Rounds(arguments.rounds, arguments.seconds)
     seconds = measure_in_turn(works, base.agent.policy_freq, rounds, prepared.device)
     return {
-        variant: {execution: seconds[f"{variant} {execution}"] for execution in ("auto", "eager")}
-        for variant in ("", *arguments.variants)
+        name: {execution: seconds[f"{name} {execution}"] for execution in ("auto", "eager")}
+        for name in configs
     }
 
 

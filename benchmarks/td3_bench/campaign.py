@@ -193,10 +193,8 @@ def stop(todo: Sequence[Job]) -> None:
 def collect(todo: Sequence[Job], seconds: float, out: Path) -> bool:
     """Wait until all have ended or the time is up, then store. Return whether all finished."""
     end = time.monotonic() + seconds
-    shown, before = (
-        -SECONDS_BETWEEN_LINES,
-        {job.folder: last_step(job.folder / "events.jsonl") for job in todo},
-    )
+    shown = time.monotonic()
+    before = {job.folder: last_step(job.folder / "events.jsonl") for job in todo}
     while time.monotonic() < end and any(is_running(job) for job in todo):
         time.sleep(min(POLL_SECONDS, max(0.0, end - time.monotonic())))
         if time.monotonic() - shown > SECONDS_BETWEEN_LINES:

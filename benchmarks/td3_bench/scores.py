@@ -69,8 +69,8 @@ def mean_of_means(groups: Sequence[Floats]) -> float:
     return float(np.mean([group.mean() for group in groups]))
 
 
-def last_step(parts: dict[str, dict[str, RunSummary]]) -> int:
-    """The last step with an evaluation of every agent."""
+def shared_steps(parts: dict[str, dict[str, RunSummary]]) -> list[int]:
+    """The steps with an evaluation of every agent."""
     agents = [
         agent
         for runs in parts.values()
@@ -80,7 +80,7 @@ def last_step(parts: dict[str, dict[str, RunSummary]]) -> int:
     shared = set.intersection(*(set(agent.steps.tolist()) for agent in agents))
     if not shared:
         raise UserError("These runs have no step at which all were evaluated.")
-    return int(max(shared))
+    return sorted(int(step) for step in shared)
 
 
 def scores_table(folder: Path, step: int = 0) -> str:
@@ -91,7 +91,7 @@ def scores_table(folder: Path, step: int = 0) -> str:
         step: Step of the evaluations; 0 means the last one that all runs have.
     """
     reference, parts = read_toml(REFERENCE), read_parts(folder)
-    step = step or last_step(parts)
+    step = step or shared_steps(parts)[-1]
     scored = [score_at(part, runs, step, reference) for part, runs in parts.items()]
     scored = [one for one in scored if one.scores]
     if not scored:

@@ -35,6 +35,17 @@ def test_target_keeps_the_mean_inside_the_limits() -> None:
     )
 
 
+@pytest.mark.parametrize(("limit", "count"), [(5.0, 101), (7.3, 101), (1.0, 123)])
+def test_target_beyond_the_limits_loses_no_probability(limit: float, count: int) -> None:
+    """In single precision (high - low) / spacing may be a little more than the last bin."""
+    bins = Bins(1, count, limit, torch.float32, "cpu")
+    probabilities = torch.full((1, 2, count), 1.0).softmax(-1)
+    reward = torch.tensor([[[100.0], [-100.0]]])
+    found = bins.target(probabilities, reward, torch.zeros(1, 2, 1))
+    for sample, at in ((0, -1), (1, 0)):
+        assert float(found[0, sample, at]) == pytest.approx(1, abs=1e-6)
+
+
 def test_cross_entropy_is_smallest_at_the_target() -> None:
     target = random_probabilities(1, 1, 5)
     own = cross_entropy(target.log(), target)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from td3.algorithm.return_scale import REFRESH_EVERY, ReturnScale
+from td3.algorithm.return_scale import REFRESH_EVERY, SLOTS, ReturnScale
 from td3.algorithm.transitions import Transitions
+from td3.errors import UserError
 
 DISCOUNTS = np.array([0.9, 0.99])
 
@@ -39,6 +40,20 @@ def test_agent_without_transitions_keeps_its_divisor() -> None:
     assert float(scale.divisor[0]) == 1
     assert float(scale.divisor[1]) > 1
     assert float(scale.count[0]) == 0
+
+
+@pytest.mark.parametrize(("environments", "refused"), [(SLOTS, False), (SLOTS + 1, True)])
+def test_more_environments_than_slots_are_refused(environments: int, refused: bool) -> None:
+    scale = ReturnScale(2, 5.0, torch.float64, torch.device("cpu"))
+    owners, indices = np.repeat([0, 1], environments), np.arange(2 * environments)
+    rows = np.ones((len(owners), 6), dtype=np.float32)
+    new = Transitions(owners, indices, rows, np.ones(len(owners), dtype=np.bool_))
+    if refused:
+        with pytest.raises(UserError, match="at most 64 environments per agent, got 65"):
+            scale.watch(new, DISCOUNTS)
+    else:
+        scale.watch(new, DISCOUNTS)
+        assert (scale.returns == 1).all()
 
 
 def test_many_agents_with_one_environment_each_use_their_own_return() -> None:

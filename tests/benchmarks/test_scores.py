@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.td3_bench.joined import join_runs
 from benchmarks.td3_bench.scores import REFERENCE, scores_table
+from benchmarks.td3_bench.scores_page import write_page
 from td3.config.toml import read_toml
 from td3.errors import UserError
 
@@ -64,3 +65,18 @@ def test_scores_of_published_methods_equal_their_published_scores(tmp_path: Path
 def test_scores_of_a_folder_without_runs_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no stored runs"):
         scores_table(tmp_path)
+
+
+def test_page_has_the_table_and_figures_of_every_part(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    store(tmp_path, "base", "Hopper-v4", {0: [18.8, 18.8], 20: [3000.0, 3226.0]})
+    store(tmp_path, "no-norm", "Hopper-v4", {0: [18.8, 18.8], 20: [1000.0, 2000.0]})
+    page = tmp_path / "page" / "ablation.md"
+    files = write_page(tmp_path / "out", page)
+    assert scores_table(tmp_path / "out") in page.read_text()
+    for name in ("ablation-scores.svg", "ablation-curves.svg"):
+        assert f"]({name})" in page.read_text()
+        figure = page.with_name(name)
+        assert figure in files
+    with pytest.raises(UserError, match="no evaluations at step 7"):
+        write_page(tmp_path / "out", page, 7)

@@ -230,6 +230,15 @@ def test_start_from_what_does_not_fit_is_refused(
     assert not (tmp_path / "run").exists()
 
 
+def test_start_from_a_critic_with_other_bins_is_refused(tmp_path: Path) -> None:
+    short = {"steps": 60, "loop": {"random_steps": 50}, "evaluation": {"every": 60}}
+    source = train(tmp_path / "source", variant={"name": "lean", "limit": 5.0}, **short)
+    other = {"variant": {"name": "lean", "limit": 10.0}, **short}
+    with pytest.raises(td3.UserError, match=r"variant.limit 5.0, and this run has 10.0"):
+        train(tmp_path / "run", start_from=source, **other)
+    train(tmp_path / "actor", start_from=source / "policy/agent-0.safetensors", **other)
+
+
 def test_from_on_the_command_line_equals_python(source: td3.Run, tmp_path: Path) -> None:
     """The flag has the same meaning as the argument, and a short name."""
     python = train(tmp_path / "python", start_from=source)

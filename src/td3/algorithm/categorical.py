@@ -101,7 +101,7 @@ class Bins(Numbers):
         low, high = self.values[..., :1], self.values[..., -1:]
         count = self.values.shape[-1]
         spacing = (high - low) / (count - 1)
-        position = ((reward + discount * self.values).clamp(low, high) - low) / spacing
+        position = ((reward + discount * self.values - low) / spacing).clamp(0, count - 1)
         to_upper = value * (position - position.floor())
         # Positions increase, so the values in bin k are those from first[k] to first[k + 1].
         edges = torch.arange(count + 1, dtype=position.dtype, device=position.device)

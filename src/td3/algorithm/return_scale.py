@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from td3.algorithm.transitions import Transitions
+from td3.errors import UserError
 
 SLOTS = 64
 """Environments per agent whose returns are followed."""
@@ -40,7 +41,13 @@ class ReturnScale:
             transitions.rows[:, -2].astype(np.float64),
             transitions.environments % SLOTS,
         )
-        for number in range(int(place.max(initial=-1)) + 1):
+        last = int(place.max(initial=-1))
+        if last >= SLOTS:
+            raise UserError(
+                f"Rewards are scaled by the returns of at most {SLOTS} environments per agent, got "
+                f"{last + 1}. Lower environment.count, or set variant.scale_rewards to false."
+            )
+        for number in range(last + 1):
             one = place == number
             agents, slot = owners[one], slots[one]
             returns = self.returns.numpy()

@@ -32,6 +32,8 @@ class Seams(AgentState):
     """How many random numbers `draw_own` writes for each agent and update."""
     Settings = VariantSettings
     """The variant's own settings, a dataclass; the values are in `variant`."""
+    learned_with: tuple[str, ...] = ()
+    """Own settings that the learned numbers depend on; a run starts only from one with the same."""
     replay_class: type[Replay] = ReplayBuffer
     """The replay buffer that a run makes for states without images."""
 

@@ -78,6 +78,7 @@ def prepare_update(config: Config, state_dim: int, action_dim: int) -> PreparedU
         actor_learning_rate=config.agent.actor_learning_rate,
         critic_learning_rate=config.agent.critic_learning_rate,
         seed=config.agent_seeds,
+        normalize_observations=config.environment.normalize_observations,
         device=config.device,
         variant=config.variant,
     )

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from td3.algorithm.replay_base import Replay
 from td3.config import Config
+from td3.config.variants import load_variant
 from td3.errors import UserError
 from td3.files import digest
 from td3.launch.restore import fill_replay, read_newest
@@ -79,6 +80,7 @@ def take_run(training: Training, source: Path) -> Facts:
         )
     config = training.config
     check_settings(source, run_settings(theirs), run_settings(config), training)
+    check_settings(source, variant_settings(theirs), variant_settings(config), training)
     theirs = dataclasses.replace(theirs, device="cpu")
     if config.start_replay:
         check_settings(source, replay_settings(theirs), replay_settings(config), training)
@@ -193,6 +195,12 @@ def run_settings(config: Config) -> Facts:
         **{f"agent.{name}": getattr(config.agent, name) for name in names},
         "environment.normalize_observations": config.environment.normalize_observations,
     }
+
+
+def variant_settings(config: Config) -> Facts:
+    """The variant's own settings that the learned numbers depend on."""
+    names = load_variant(config.variant.name).learned_with
+    return {f"variant.{name}": getattr(config.variant, name) for name in names}
 
 
 def replay_settings(config: Config) -> Facts:

@@ -123,6 +123,7 @@ class FlashTD3(TD3):
     """
 
     Settings = FlashSettings
+    learned_with = ("limit",)
     variant: FlashSettings
 
     @property

@@ -41,6 +41,7 @@ class LeanTD3(TD3):
     """
 
     Settings = LeanSettings
+    learned_with = ("limit",)
     variant: LeanSettings
 
     def make_critic(self, inputs: int, **shared: Any) -> Critic:
