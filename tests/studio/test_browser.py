@@ -225,6 +225,10 @@ def test_search_shows_its_trials(open_page: Any) -> None:
     page.get_by_role("link", name="Search: tune-hopper").click()
     expect(page.get_by_text("5 of 8")).to_be_visible()
     expect(page.locator(".parallel .line")).to_have_count(5)
+    expect(page.locator(".parallel .line.top")).to_have_count(1)
+    best = page.locator("tbody tr").first  # trial 4 is higher, but it still trains
+    expect(best.locator("td").first).to_have_text("3")
+    expect(best).to_contain_text("complete")
     assert page.locator(".parallel .name").all_text_contents() == ["discount", "tau", "result"]
 
 

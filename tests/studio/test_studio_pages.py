@@ -170,6 +170,7 @@ def test_run_page_has_everything(studio: Studio) -> None:
     assert page["events"][0]["event"] == "finish"
     assert page["wall_seconds"] == pytest.approx(40_000 / 300, rel=1e-3)
     assert [own["seed"] for own in page["agents"]] == [0, 1, 2]
+    assert page["playable"]
     assert "corrupt" in ask(studio, "run", run="corrupt")["row"]["status"]
 
 
@@ -195,6 +196,19 @@ def test_compare_has_the_curves_of_td3_plot(studio: Studio) -> None:
     assert "environment.id" in differ
     assert "agent.discount" not in differ
     assert answer["settings"][0]["differ"]
+
+
+def test_task_without_models_or_curves_offers_neither_playground_nor_references(
+    tmp_path: Path,
+) -> None:
+    make_folder(tmp_path / "runs")
+    config = tmp_path / "runs" / "finished" / "config.toml"
+    config.write_text(config.read_text().replace("HalfCheetah-v5", "Unheard-v0"))
+    studio = Studio(tmp_path / "runs", {"mine": STORED.parent / "reference" / "tianshou.csv"})
+    rows(studio)
+    assert not ask(studio, "run", run="finished")["playable"]
+    assert ask(studio, "compare", runs=["finished"])["offered"] == []
+    assert "mine" in ask(studio, "compare", runs=["finished", "sweep/grid"])["offered"]
 
 
 def test_compare_against_hours_uses_the_times_of_the_runs(studio: Studio) -> None:

@@ -1,5 +1,6 @@
 """Several runs side by side: curves over seeds, results, settings."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from td3.errors import UserError
 from td3.report.curves import DEFAULTS, NOT_LEARNING, Curve, SeedLine, XAxis, curves
 from td3.report.page import table
-from td3.report.reference import Reference, matching, read_reference
+from td3.report.reference import Reference, matching
 from td3.report.summary import RunSummary
 from td3.studio.columns import thin
 from td3.studio.detail import plain_values
@@ -19,10 +20,21 @@ MOST_RUNS = 200
 POINTS = 600
 MOST_LINES = 400
 LEARNING = ("environment.", "agent.", "loop.", "variant.")
+References = Mapping[str, dict[str, Reference]]
+"""Published curves: those of a file, by task, by the name of the file."""
 
 
-def compare(runs: list[LiveRun], x: XAxis, references: dict[str, Path]) -> dict[str, Any]:
-    """Curves, results and settings of runs, as plain JSON values."""
+def compare(
+    runs: list[LiveRun], x: XAxis, references: References, chosen: Collection[str] = ()
+) -> dict[str, Any]:
+    """Curves, results and settings of runs, as plain JSON values.
+
+    Args:
+        runs: The runs.
+        x: The horizontal axis.
+        references: The published curves that are known.
+        chosen: Names of those to show.
+    """
     found: list[RunSummary] = []
     problems = []
     keys = {}
@@ -44,7 +56,10 @@ def compare(runs: list[LiveRun], x: XAxis, references: dict[str, Path]) -> dict[
         ends[curve.environment] = max([ends.get(curve.environment, 0.0), *map(float, at)])
     return {
         "curves": [show_curve(curve, x, keys, lines <= MOST_LINES) for curve in drawn],
-        "references": show_references(references, ends) if x == "steps" else [],
+        "offered": [
+            name for name, known in references.items() if any(matching(known, own) for own in ends)
+        ],
+        "references": show_references(references, chosen, ends) if x == "steps" else [],
         "table": [row_of(row, keys) for row in table(found) if row["kind"] == "group"],
         "settings": settings([(keys[own.folder], own) for own in found]),
         "problems": problems,
@@ -73,12 +88,13 @@ def show_line(line: SeedLine, x: XAxis, keys: dict[Path, str]) -> dict[str, Any]
     return {"run": keys[line.run.folder], "agent": line.agent, "seed": line.seed, **xy(*own)}
 
 
-def show_references(paths: dict[str, Path], ends: dict[str, float]) -> list[dict[str, Any]]:
+def show_references(
+    references: References, chosen: Collection[str], ends: dict[str, float]
+) -> list[dict[str, Any]]:
     """The published curves of these tasks, with the interval of their mean."""
     found = []
-    for name, path in paths.items():
-        known = read_reference(path)
-        for task, end in ends.items():
+    for name, known in references.items():
+        for task, end in ends.items() if name in chosen else []:
             reference = matching(known, task)
             if reference is not None and end > 0:
                 found.append({"environment": task, "label": name, **band(reference.along(end))})

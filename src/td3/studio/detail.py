@@ -8,6 +8,7 @@ import numpy as np
 
 from td3.doctor.check import Check
 from td3.doctor.learning_checks import Learner, check_learner
+from td3.play.entries import tasks
 from td3.report.summary import RunSummary, finite
 from td3.studio.command import train_command
 from td3.studio.explain import anchor_of, explanations, signs
@@ -31,6 +32,7 @@ def describe(run: LiveRun) -> dict[str, Any]:
             "metrics": metrics(run),
             "films": film_names(run.folder),
             "policies": policy_names(run.folder),
+            "playable": True,
             "exports": list(EXPORTS),
             "checkpoints": checkpoints(run.folder),
             "events": events(run),
@@ -51,6 +53,7 @@ def describe(run: LiveRun) -> dict[str, Any]:
                 }
                 for agent, own in summary.evaluations.items()
             ],
+            "playable": page["row"].get("task") in tasks(),
             "settings": plain_values(run.settings),
             "origin": {
                 key: plain_values(table)
@@ -128,7 +131,7 @@ def damage(run: LiveRun) -> list[Check]:
     if not run.damaged:
         return []
     lines = f"metrics.jsonl has {run.damaged:,} unreadable lines, which are skipped."
-    return [Check("metrics", "warning", lines, "td3 doctor RUN checks all files of the run.")]
+    return [Check("metrics", "warning", lines, f"td3 doctor {run.folder} checks all files.")]
 
 
 def show(check: Check) -> dict[str, str]:

@@ -14,6 +14,7 @@ from td3.play.site import finder as play_finder
 from td3.play.site import make_files, media_type
 from td3.play.sources import policies_at
 from td3.report.curves import XAxis
+from td3.report.reference import read_reference
 from td3.serving import Content, Find
 from td3.studio.compare import compare, points
 from td3.studio.detail import describe, show
@@ -49,7 +50,8 @@ class Studio:
 
     def __init__(self, root: Path, references: Mapping[str, Path] | None = None) -> None:
         self.root, self.index = root, Index(root)
-        self.references = known_references() | dict(references or {})
+        files = known_references() | dict(references or {})
+        self.references = {name: read_reference(path) for name, path in files.items()}
         self.files = {str(p.relative_to(PAGE)): p for p in PAGE.rglob("*") if p.is_file()}
         self.played: dict[str, tuple[object, Find]] = {}
         self.studies: dict[str, tuple[object, dict[str, Any]]] = {}
@@ -118,8 +120,7 @@ class Studio:
         return [run for run in keys if run is not None]
 
     def runs(self, query: Query) -> dict[str, Any]:
-        answer = self.index.since(number(query, "since"))
-        return answer | {"references": list(self.references)}
+        return self.index.since(number(query, "since"))
 
     def series(self, query: Query) -> dict[str, Any]:
         run = self.full(query)
@@ -133,13 +134,11 @@ class Studio:
         return {"checks": [show(check) for check in checks], "reason": reason}
 
     def compare(self, query: Query) -> dict[str, Any]:
-        chosen = set(texts(query, "references"))
-        references = {name: path for name, path in self.references.items() if name in chosen}
         axis: XAxis = "hours" if query.get("x") == "hours" else "steps"
         runs = self.several(query)
         for run in runs if axis == "hours" else []:
             self.index.get_full(run.key)  # the list knows only the newest times
-        return compare(runs, axis, references)
+        return compare(runs, axis, self.references, texts(query, "references"))
 
     def study(self, query: Query) -> dict[str, Any]:
         """A search of td3 tune; read again if its files changed."""

@@ -22,7 +22,7 @@ function encode(query) {
 /** All runs in the folder, followed: `changed` is called with the keys that changed. */
 export class Runs {
   constructor(changed) {
-    Object.assign(this, { changed, rows: new Map(), version: 0, studies: [], references: [], name: "" });
+    Object.assign(this, { changed, rows: new Map(), version: 0, studies: [], name: "" });
     this.failed = 0;
     this.loaded = false;
   }
@@ -59,7 +59,7 @@ export class Runs {
     }
     for (const key of answer.gone) if (this.rows.delete(key)) keys.add(key);
     const studies = JSON.stringify(answer.studies) !== JSON.stringify(this.studies);
-    Object.assign(this, { version: answer.version, studies: answer.studies, references: answer.references, name: answer.name });
+    Object.assign(this, { version: answer.version, studies: answer.studies, name: answer.name });
     const first = !this.loaded;
     this.loaded = true;
     if (keys.size || studies || first) this.changed(keys);

@@ -20,7 +20,6 @@ export class ComparePage {
   }
 
   update(keys) {
-    this.curves.offerReferences();
     if (this.keys.some((key) => keys.has(key)) && this.curves.answer) {
       this.curves.refresh();
       this.points.soon();

@@ -71,7 +71,7 @@ export class CurveView {
     const entries = [];
     curves.forEach((curve, k) => {
       const shade = seriesColour(k);
-      const name = curve.label || "run";
+      const name = brief(curve.label) || "run";
       const several = curve.lines.filter((line) => line.x.length).length > 1;
       if (this.single.on() || !several) {
         for (const line of curve.lines) {
@@ -104,11 +104,11 @@ export class CurveView {
     const spread = (row, name) => right(number(row[name]) + (row[`${name}_low`] === null ? "" : ` (${number(row[`${name}_low`])} to ${number(row[`${name}_high`])})`));
     this.results.replaceChildren(rows.length ? table(
       ["task", "settings", right("seeds"), right("steps"), right("last ten (95 % interval)"), right("best mean"), right("at step")],
-      rows.map((row) => [{ text: row.environment, class: "wrap" }, { text: row.label, class: "wrap" }, right(integer(row.seeds)), right(integer(row.steps)), spread(row, "last_ten"), spread(row, "best"), right(integer(row.best_step))])) : "");
+      rows.map((row) => [{ text: row.environment, class: "wrap" }, { text: brief(row.label), class: "wrap long" }, right(integer(row.seeds)), right(integer(row.steps)), spread(row, "last_ten"), spread(row, "best"), right(integer(row.best_step))])) : "");
   }
 
   offerReferences() {
-    const names = this.runs.references;
+    const names = this.answer?.offered ?? [];
     if (this.offered === names.join() || this.axis.value === "hours") return;
     this.offered = names.join();
     this.references.replaceChildren(...names.map((name) => toggle(name, false, (on) => {
@@ -134,6 +134,11 @@ export class CurveView {
     clearTimeout(this.timer);
     for (const { chart } of this.charts.values()) chart.close();
   }
+}
+
+/** Settings in words, with numbers of four digits. */
+function brief(label) {
+  return label.replace(/\b\d+\.\d{6,}(e[+-]?\d+)?/g, (found) => number(Number(found)));
 }
 
 /** A labelled check box. */

@@ -5,12 +5,14 @@ import { h, s, table } from "./dom.js";
 import { integer, number, value as words } from "./format.js";
 import { address } from "./list.js";
 
-const [HEIGHT, TOP, SIDE, APART] = [260, 34, 60, 120];
+const [HEIGHT, TOP, SIDE, APART] = [260, 44, 60, 120];
+const LONG = 14; // letters of a name that has one line
 const NEAR = 3; // how far beyond the pointer a range reaches
 const MOST = 1500; // lines that are drawn
 const REFRESH_MS = 3000;
 
-/** The combinations of these runs: {settings, value, best, seeds, steps, state, run}. */
+/** The combinations of these runs: {settings, value, best, seeds, steps, state, run}. One that is
+ * `partial` ended early or still runs; it ranks below those that are complete. */
 export class Points {
   constructor(keys, title = "Settings and results") {
     Object.assign(this, { keys, rows: [], asked: 0, limits: new Map() });
@@ -63,7 +65,8 @@ export class Points {
   }
 
   draw() {
-    const ranked = [...this.rows].sort((a, b) => (a.value ?? -Infinity) - (b.value ?? -Infinity));
+    const ranked = [...this.rows].sort((a, b) => !!b.partial - !!a.partial || (a.value ?? -Infinity) - (b.value ?? -Infinity));
+    const complete = ranked.some((row) => !row.partial);
     const shown = ranked.filter((row) => [...this.limits].every(([name, [low, high]]) => {
       const place = this.axes.find((own) => own.name === name)?.place(at(row, name));
       return place === undefined || (place >= low && place <= high);
@@ -71,7 +74,7 @@ export class Points {
     const lines = shown.slice(-MOST).map((row) => {
       const rank = ranked.length > 1 ? ranked.indexOf(row) / (ranked.length - 1) : 1;
       const points = this.axes.map((own) => `${own.x},${own.place(at(row, own.name)).toFixed(1)}`).join(" ");
-      const line = s("polyline", { points, class: rank >= 0.9 || ranked.length <= 3 ? "line top" : "line", opacity: (0.25 + 0.75 * rank).toFixed(2) }, s("title", {}, describe(row)));
+      const line = s("polyline", { points, class: (rank >= 0.9 || ranked.length <= 3) && !(complete && row.partial) ? "line top" : "line", opacity: (0.25 + 0.75 * rank).toFixed(2) }, s("title", {}, describe(row)));
       line.addEventListener("pointerenter", () => this.mark(row, true));
       line.addEventListener("pointerleave", () => this.mark(row, false));
       row.line = line;
@@ -90,7 +93,8 @@ export class Points {
     const area = s("rect", { class: "grip", x: own.x - 16, y: TOP, width: 32, height: HEIGHT - 30, onpointerdown: (event) => this.drag(event, own, brush) });
     return s("g", {}, s("line", { class: "axis", x1: own.x, x2: own.x, y1: TOP, y2: TOP + HEIGHT - 30 }), brush, area,
       own.ticks.map(([text, y]) => s("text", { x: own.x + 9, y: y + 4, class: "tick" }, text)),
-      s("text", { x: own.x, y: TOP - 14, class: "name", "text-anchor": "middle", onclick: () => { this.limits.delete(own.name); this.draw(); } }, short(own.name)));
+      s("text", { class: "name", "text-anchor": "middle", onclick: () => { this.limits.delete(own.name); this.draw(); } },
+        halves(short(own.name)).map((part, k, all) => s("tspan", { x: own.x, y: TOP - 14 * (all.length - k) }, part))));
   }
 
   /** Choose a range of an axis with the pointer. */
@@ -125,11 +129,12 @@ export class Points {
     const right = (text) => ({ text, class: "number" });
     const some = (name) => rows.some((row) => row[name] !== undefined);
     const numeric = (name) => rows.every((row) => typeof row.settings[name] === "number");
-    const header = [...names.map((name) => ({ text: short(name), class: numeric(name) ? "number" : "" })), right("result"), some("best") ? right("best") : null, some("seeds") ? right("seeds") : null, right("steps"), "state", some("run") ? "run" : null].filter((own) => own !== null);
+    const header = [some("number") ? right("trial") : null, ...names.map((name) => ({ text: short(name), class: numeric(name) ? "number" : "" })), right("result"), some("best") ? right("best") : null, some("seeds") ? right("seeds") : null, right("steps"), "state", some("run") ? "run" : null].filter((own) => own !== null);
     const found = table(header, rows.slice(0, 500).map((row) => [
+      ...(some("number") ? [right(String(row.number))] : []),
       ...names.map((name) => (typeof row.settings[name] === "number" ? right(number(row.settings[name])) : { text: words(row.settings[name]), class: "wrap" })),
       right(number(row.value)), ...(some("best") ? [right(number(row.best))] : []), ...(some("seeds") ? [right(integer(row.seeds))] : []), right(integer(row.steps)), row.state ?? "",
-      ...(some("run") ? [row.run ? h("a", { href: address(row.run), class: "wrap" }, row.run) : ""] : []),
+      ...(some("run") ? [row.run ? h("a", { href: address(row.run) }, row.run) : ""] : []),
     ]));
     found.querySelectorAll("tbody tr").forEach((line, k) => {
       rows[k].cell = line;
@@ -148,7 +153,13 @@ export class Points {
 
 /** The name of a setting without its table. */
 function short(name) {
-  return name.replace(/^\w+\./, "").replaceAll("_", " ");
+  return name === "variant.name" ? "variant" : name.replace(/^\w+\./, "").replaceAll("_", " ");
+}
+
+/** A long name in two lines. */
+function halves(name) {
+  const gap = name.lastIndexOf(" ");
+  return name.length > LONG && gap > 0 ? [name.slice(0, gap + 1), name.slice(gap + 1)] : [name];
 }
 
 function at(row, name) {
@@ -163,9 +174,10 @@ function axis(name, values, x) {
     const [low, high] = [Math.min(...known), Math.max(...known)];
     const log = name !== "result" && low > 0 && high / low >= 20;
     const f = log ? Math.log : (own) => own;
-    const place = (own) => (typeof own !== "number" ? bottom + 8 : high === low ? (top + bottom) / 2 : bottom - ((f(own) - f(low)) / (f(high) - f(low))) * (bottom - top));
+    const place = (own) => (typeof own !== "number" ? bottom + 16 : high === low ? (top + bottom) / 2 : bottom - ((f(own) - f(low)) / (f(high) - f(low))) * (bottom - top));
     const middle = log ? Math.sqrt(low * high) : (low + high) / 2;
     const ticks = (high === low ? [low] : [low, middle, high]).map((own) => [number(own), place(own)]);
+    if (known.length < values.length) ticks.push(["–", place(null)]);
     return { name, x, place, ticks };
   }
   const texts = [...new Set(values.map(words))].sort();

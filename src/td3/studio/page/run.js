@@ -36,7 +36,6 @@ export class RunPage {
   }
 
   update(keys) {
-    this.curves.offerReferences();
     const row = this.runs.rows.get(this.key);
     if (!row && this.runs.loaded && keys.has(this.key)) {
       this.problem.replaceChildren(note("error", "This run does not exist any more", "It was deleted, moved or renamed. What is shown was read before."));
@@ -68,6 +67,8 @@ export class RunPage {
     } catch (error) {
       this.problem.replaceChildren(note("error", "This run cannot be shown", error.message));
       return;
+    } finally {
+      for (const part of [this.curves, this.metrics]) part.element.hidden = !this.detail;
     }
     if (this.closed) return;
     this.drawHead();
@@ -80,7 +81,7 @@ export class RunPage {
   }
 
   drawHead() {
-    const { row, folder, command, play, policies, checkpoints } = this.detail;
+    const { row, folder, command, play, playable, policies, checkpoints } = this.detail;
     const facts = [
       ["task", row.task], ["recipe", row.recipe], ["variant", row.variant],
       ["agents", row.agents && integer(row.agents)],
@@ -92,7 +93,7 @@ export class RunPage {
       ["started", clock(row.started)],
     ].filter(([, text]) => text);
     const buttons = [
-      policies.length ? h("a", { class: "button primary", href: `play/${play}/`, target: "_blank" }, "Playground") : "",
+      policies.length && playable ? h("a", { class: "button primary", href: `play/${play}/`, target: "_blank" }, "Playground") : "",
       checkpoints.length ? h("a", { class: "button", href: `microscope.html?run=${encodeURIComponent(this.key)}` }, "Microscope") : "",
       h("a", { class: "button", href: `#/compare/${encodeURIComponent(JSON.stringify([this.key]))}` }, "Compare"),
     ];
@@ -106,7 +107,7 @@ export class RunPage {
   drawChecks() {
     const { row, checks } = this.detail ?? { checks: [] };
     const all = [...checks, ...(this.units?.checks ?? [])];
-    if (row?.problem) all.unshift({ name: "corrupt", status: "error", text: row.problem, advice: "td3 doctor RUN --repair may restore it from a checkpoint." });
+    if (row?.problem) all.unshift({ name: "corrupt", status: "error", text: row.problem, advice: `td3 doctor ${this.detail.folder} --repair may restore it from a checkpoint.` });
     if (row?.status === "killed") all.push({ name: "killed", status: "warning", text: "The run has no end, and no process on this machine trains it.", advice: `Continue with: td3 resume ${this.detail.folder}` });
     this.checks.replaceChildren(...all.map((check) => note(check.status, `${check.name}: ${check.text}`, check.advice)));
   }
@@ -132,7 +133,11 @@ export class RunPage {
   exportForm(policies, exports) {
     const policy = h("select", { "aria-label": "Policy" }, policies.map((name) => h("option", {}, name)));
     const message = h("p", { class: "quiet", role: "status" });
-    const buttons = exports.map((kind) => h("button", { onclick: () => download(this.key, policy.value, kind, message) }, LABELS[kind] ?? kind));
+    const buttons = exports.map((kind) => h("button", { onclick: async () => {
+      for (const own of buttons) own.disabled = true;
+      await download(this.key, policy.value, kind, message).catch((error) => { message.textContent = error.message; });
+      for (const own of buttons) own.disabled = false;
+    } }, LABELS[kind] ?? kind));
     return [h("div", { class: "row" }, policy, ...buttons), message,
       h("p", { class: "quiet" }, "Each export contains everything between the raw observation and the actuator, and test vectors. It is made now, in a temporary folder; the run is not changed.")];
   }

@@ -16,7 +16,7 @@ export class StudyPage {
     this.head = h("div", { class: "panel" });
     this.points = new Points([], "Trials");
     this.chart = new Chart({ label: "Evaluation return of the trials", height: 280 });
-    this.curves = h("section", { class: "panel", hidden: true }, h("h2", {}, "Evaluations of the trials"), this.chart.element, h("p", { class: "quiet" }, "In colour: the best trial. Trials that end early were pruned."));
+    this.curves = h("section", { class: "panel", hidden: true }, h("h2", {}, "Evaluations of the trials"), this.chart.element, h("p", { class: "quiet" }, "In colour: the best complete trial. Trials that end early were pruned; above, they rank below the complete ones."));
     this.element = h("div", {}, h("p", {}, h("a", { href: "#/" }, "← All runs")), this.head, this.points.element, this.curves);
   }
 
@@ -51,7 +51,7 @@ export class StudyPage {
     ].filter(([, text]) => text);
     this.head.replaceChildren(h("h2", { class: "wrap" }, study.id), study.problem ? note("error", study.problem) : "",
       h("dl", { class: "facts" }, facts.map(([name, text]) => h("div", {}, h("dt", {}, name), h("dd", { class: "wrap" }, text)))));
-    this.points.show(trials.map((trial) => ({ ...trial })));
+    this.points.show(trials.map((trial) => ({ ...trial, partial: trial.state !== "complete" })));
     this.drawCurves(trials, best);
   }
 
