@@ -72,9 +72,9 @@ def name_size(error: OSError, path: Path, size: int) -> OSError:
     return OSError(error.errno, what, str(path))
 
 
-def flush_folder(folder: Path) -> None:
-    """Make renames and new names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def flush_path(path: Path) -> None:
+    """Make the content of a file, or the names in a path, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -93,7 +93,7 @@ def replace_file(path: Path, data: bytes | Iterable[bytes]) -> None:
     temporary = path.with_name(TEMPORARY + path.name)
     write_durably(temporary, [data] if isinstance(data, bytes) else data)
     rename(temporary, path)
-    flush_folder(path.parent)
+    flush_path(path.parent)
 
 
 def make_writable(folder: Path) -> None:
@@ -118,15 +118,15 @@ def new_folder(path: Path, names: Sequence[str]) -> Iterator[Path]:
         temporary.mkdir()
     try:
         yield temporary
-        flush_folder(temporary)
+        flush_path(temporary)
         if remove_folder(path, names):
             rename(temporary, path)
         else:
             for name in reversed(names):
                 rename(temporary / name, path / name)
-            flush_folder(path)
+            flush_path(path)
             remove_folder(temporary, names)
-        flush_folder(path.parent)
+        flush_path(path.parent)
     except OSError:  # for example a full disk: what was written is useless
         with contextlib.suppress(OSError):
             remove_folder(temporary, names)
@@ -140,7 +140,7 @@ def make_folder(path: Path) -> None:
     except FileExistsError:
         check_folder(path)
     else:
-        flush_folder(path.parent)
+        flush_path(path.parent)
 
 
 def make_folders(path: Path) -> None:

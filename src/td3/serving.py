@@ -10,6 +10,7 @@ import gzip
 import secrets
 import socketserver
 import sys
+import webbrowser
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
@@ -86,6 +87,14 @@ class LocalServer(ThreadingHTTPServer):
         """Ignore a browser that closed its connection early; print any other error."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+    def show(self, name: str, in_browser: bool) -> None:
+        """Print the address, open it in the default browser if wanted, and serve until Ctrl-C."""
+        print(f"{name}: {self.address}\nCtrl-C stops it.", flush=True)
+        if in_browser:
+            webbrowser.open(self.address)
+        self.serve_until_interrupted()
+        print("Stopped.")
 
     def serve_until_interrupted(self) -> None:
         """Serve until Ctrl-C."""

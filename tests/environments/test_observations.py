@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from td3.environments.observations import flattened_images, layout_bounds, observation_layout
+from td3.environments.observations import flattened_images, observation_layout
 from td3.environments.task import Task
 from td3.errors import RunStopped, UserError
 from td3.layout import (
@@ -147,14 +147,6 @@ def test_flatten_stack_concatenates_observations(space: spaces.Space[Any]) -> No
     assert layout_size(stack_layout(layout, 3)) == together.size
 
 
-def test_layout_bounds_match_the_flat_observation() -> None:
-    space = spaces.Dict(a=spaces.Box(-2, 5, (2,)), b=GREY, c=spaces.Discrete(2))
-    low, high = layout_bounds(stack_layout(layout_of(space), 2), space)
-    assert low[:3].tolist() == [-2, -2, 0]
-    assert high[[0, 2, 121, 122, 124]].tolist() == [5, 255, 255, 1, 5]
-    assert low.shape == high.shape == (248,)
-
-
 @pytest.mark.parametrize(
     "space",
     [
@@ -183,12 +175,6 @@ def test_unsupported_part_is_named_in_the_error() -> None:
         layout_of(films)
     with pytest.raises(UserError, match=r"\(a Text space in 'name' in part 2 in 'more'\)"):
         layout_of(space)
-
-
-def test_layout_bounds_of_empty_parts_are_empty() -> None:
-    space = spaces.Dict(a=spaces.Tuple([]), b=spaces.Dict(), c=BOX)
-    low, high = layout_bounds(layout_of(space), space)
-    assert (low.tolist(), high.tolist()) == ([-1, -1], [1, 1])
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,19 @@ def test_exception_in_a_seam_is_one_sentence_and_the_run_resumes(
     assert td3.load_run(folder).finished
 
 
+class Failing(td3.TD3):
+    def update(self, *given: Any) -> Any:
+        raise KeyError("not today")
+
+
+def test_exception_in_update_is_the_cause_of_what_train_raises(tmp_path: Path) -> None:
+    settings = {name: table for name, table in TINY.items() if name != "environment"}
+    problem = r"Failing\.update raised KeyError: 'not today' \(test_variant_runs\.py, line \d+\)"
+    with pytest.raises(td3.RunStopped, match=problem) as raised:
+        td3.train("Pendulum-v1", run=tmp_path / "run", variant=Failing, quiet=True, **settings)
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
 @pytest.mark.parametrize("method", ["__init__(self, *a, **k)", "make_critic(self, inputs, **k)"])
 def test_exception_in_a_constructor_is_refused_before_the_run(
     method: str, modules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

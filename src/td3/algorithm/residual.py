@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from td3.algorithm.stacked import Shape, StackedParameters
-from td3.seeding import Stream, Streams, fresh_seed
+from td3.seeding import Stream
 
 EXPANSION = 4
 """How much wider a block is inside."""
@@ -64,10 +64,8 @@ class ResidualNetwork(StackedParameters):
     @torch.no_grad()
     def initialize(self, streams: Sequence[Stream] | None) -> None:
         """Draw agent k's weights from stream k: orthogonal matrices."""
-        if streams is None:
-            streams = [Streams.from_seed(fresh_seed()).init for _ in range(self.agents)]
         layers = self.named_layers()
-        for agent, stream in enumerate(streams):
+        for agent, stream in enumerate(self.fresh_streams() if streams is None else streams):
             for name, layer in layers.items():
                 if name.endswith("scale"):
                     layer[agent] = 1

@@ -125,13 +125,15 @@ class StackedParameters(nn.Module):
         lines = [f"{name}: {tuple(view.shape)}" for name, view in self.named_layers().items()]
         return "\n".join(lines)
 
+    def fresh_streams(self) -> list[Stream]:
+        """Streams of random seeds, for networks that are made without one."""
+        return [Streams.from_seed(fresh_seed()).init for _ in range(self.agents)]
+
     @torch.no_grad()
     def initialize(self, streams: Sequence[Stream] | None) -> None:
         """Draw agent k's weights from stream k: uniform within 1/√inputs, as PyTorch does."""
-        if streams is None:
-            streams = [Streams.from_seed(fresh_seed()).init for _ in range(self.agents)]
         layers = self.layers()
-        for agent, stream in enumerate(streams):
+        for agent, stream in enumerate(self.fresh_streams() if streams is None else streams):
             for weight, bias in layers:
                 inputs = weight.numel() // bias.numel()
                 bound = 1 / math.sqrt(inputs)

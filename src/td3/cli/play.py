@@ -1,6 +1,5 @@
 """td3 play"""
 
-import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -43,9 +42,5 @@ def run(arguments: Arguments) -> int:
 
     shown = policies_to_play(arguments.runs, arguments.pretrained, arguments.every)
     server = LocalServer(finder(make_files(shown)), arguments.port)
-    print(f"Playground: {server.address}\nCtrl-C stops it.", flush=True)
-    if arguments.browser:
-        webbrowser.open(server.address)
-    server.serve_until_interrupted()
-    print("Stopped.")
+    server.show("Playground", arguments.browser)
     return 0

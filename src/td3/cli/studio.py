@@ -1,6 +1,5 @@
 """td3 studio"""
 
-import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -44,9 +43,5 @@ def run(arguments: Arguments) -> int:
         read_reference(path)  # a mistake is found now, not in the browser
     studio = Studio(folder.resolve(), {path.stem: path for path in arguments.reference})
     server = LocalServer(studio.find, arguments.port)
-    print(f"Studio: {server.address}\nCtrl-C stops it.", flush=True)
-    if arguments.browser:
-        webbrowser.open(server.address)
-    server.serve_until_interrupted()
-    print("Stopped.")
+    server.show("Studio", arguments.browser)
     return 0

@@ -128,15 +128,11 @@ def make_plan(arguments: Arguments) -> "Plan":
     """The plan that the flags ask for."""
     from td3.tuning.plan import Plan
 
-    changes: dict[str, object] = {"recipe": Path(arguments.config.recipe).stem}
-    if arguments.environment_id:
-        changes["environment.id"] = arguments.environment_id
-    if arguments.steps is not None:
-        changes["loop.steps"] = arguments.steps
+    given = train.Arguments(arguments.environment_id, arguments.steps, config=arguments.config)
     own = {name: getattr(arguments, name) for name in PASSED + STORED}
     if arguments.search:
         own["search"] = read_toml(arguments.search)
-    return Plan(varied(Config(**vars(arguments.config)), changes), **own)
+    return Plan(train.resolve_config(given), **own)
 
 
 def run(arguments: Arguments) -> int:

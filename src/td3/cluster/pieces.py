@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from td3.files import TEMPORARY, flush_folder, make_folder, make_folders, remove, rename
+from td3.files import TEMPORARY, flush_path, make_folder, make_folders, remove, rename
 
 PIECE = 8 * 2**20  # bytes
 
@@ -69,9 +69,9 @@ def write_piece(folder: Path, piece: Piece) -> None:
     temporary = target.with_name(TEMPORARY + target.name)
     append(temporary, piece.data, piece.start)
     if piece.last:
-        flush(temporary)
+        flush_path(temporary)
         rename(temporary, target)
-        flush_folder(target.parent)
+        flush_path(target.parent)
 
 
 def append(path: Path, data: bytes, start: int) -> None:
@@ -81,14 +81,6 @@ def append(path: Path, data: bytes, start: int) -> None:
         file.seek(start)
         file.write(data)
         file.truncate()
-
-
-def flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def remove_tree(folder: Path) -> None:

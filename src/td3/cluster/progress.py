@@ -1,20 +1,20 @@
 """The progress of all nodes in one display: a table in a terminal, lines in a pipe."""
 
-import contextlib
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from statistics import fmean
 from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from td3.cluster.driver import Population
+from td3.launch.display import LiveDisplay, close_at_end
 from td3.signals import STOPPING
 from td3.text import count, duration, number, printable
 
@@ -26,24 +26,19 @@ SPEED_SECONDS = 60.0
 QUIET_KINDS = ("not exact",)
 
 
-class ClusterDisplay:
+class ClusterDisplay(LiveDisplay):
     """Populations, their nodes, steps and returns; the speed of all together."""
 
     def __init__(self, title: str, quiet: bool = False, lines: bool = False) -> None:
         """`lines`: print lines also in a terminal, because another display redraws it."""
+        super().__init__(may_redraw=not quiet and not lines)
         self.title, self.quiet = printable(title), quiet
-        self.console = Console(stderr=True, highlight=False)
-        can_redraw = self.console.is_terminal and not self.console.is_jupyter
-        self.redraws = can_redraw and not quiet and not lines
         self.populations: Sequence[Population] = ()
         self.cluster = ""
         self.doing = "connecting to the cluster"
-        self.stops = False
         self.samples: deque[tuple[float, int]] = deque()
         self.next_line = time.monotonic() + SECONDS_BETWEEN_LINES
-        self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.render)
-        if self.redraws:
-            self.live.start()
+        self.open()
 
     def print(self, line: str) -> None:
         if not self.quiet:
@@ -53,14 +48,6 @@ class ClusterDisplay:
         """Take what is to be trained, and where."""
         self.populations, self.cluster, self.doing = populations, cluster, ""
         self.print(f"{self.title} · {cluster}" if not self.redraws else f"Cluster: {cluster}")
-
-    def phase(self, doing: str) -> None:
-        self.doing = doing
-
-    def stopping(self) -> bool:
-        """Note that the run will stop; True if the display shows it."""
-        self.stops = True
-        return self.redraws
 
     def notify(self, kind: str, population: Population, facts: dict[str, Any]) -> None:
         """Show what happened to a population."""
@@ -163,21 +150,9 @@ class ClusterDisplay:
             table.add_row("…", f"{len(ranked) - LINES:,} more", style="dim")
         return table
 
-    def close(self) -> None:
-        if self.live.is_started:
-            self.stops, self.doing = False, ""
-            self.live.refresh()
-            self.live.stop()
 
-
-@contextlib.contextmanager
-def open_cluster_display(title: str, quiet: bool) -> Iterator[ClusterDisplay]:
-    display = ClusterDisplay(title, quiet)
-    try:
-        yield display
-    finally:
-        with contextlib.suppress(OSError, SystemExit):  # the terminal is gone
-            display.close()
+def open_cluster_display(title: str, quiet: bool) -> AbstractContextManager[ClusterDisplay]:
+    return close_at_end(ClusterDisplay(title, quiet))
 
 
 def describe_cluster(nodes: int, cpus: float, gpus: float) -> str:

@@ -76,17 +76,9 @@ def as_end(found: dict[str, Any] | None) -> End | None:
 class NodeTraining(TrialTraining):
     """A training that gets its trials from the driver, as many as the search has left."""
 
-    def fill(self) -> None:
-        for slot in range(len(self.slots)):
-            if self.slots[slot] is not None:
-                continue
-            place = Place(self.number, slot, self.step)
-            trial = self.trials.places.get(place)
-            if trial is None:
-                assert isinstance(self.trials, RemoteTrials)
-                trial = self.trials.request(place, self.shape, self.first)
-            if trial is not None:
-                self.begin(slot, trial)
+    def ask(self, place: Place) -> int | None:
+        assert isinstance(self.trials, RemoteTrials)
+        return self.trials.request(place, self.shape, self.first)
 
 
 class NodeSearch(Search):

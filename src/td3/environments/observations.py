@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from td3.errors import UserError
-from td3.layout import Layout, Observation, layout_size
+from td3.layout import Layout
 
 SMALLEST_SIDE = 16  # a smaller array of floats is not an image
 IMAGE_BOUNDS = ((0, 1), (-1, 1), (0, 255))  # of an array of floats that is an image
@@ -97,27 +97,6 @@ def image_layout(space: spaces.Box, env_id: str, within: str) -> Layout:
     if bounds == (0, 255) or bounds[0] == bounds[1]:
         return {"image": list(space.shape)}
     return {"image": list(space.shape), "low": bounds[0], "high": bounds[1]}
-
-
-def layout_bounds(layout: Layout, space: spaces.Space[Any]) -> tuple[Observation, Observation]:
-    """Return the lower and upper bounds of the space as flat vectors."""
-    match layout, space:
-        case {"box": _}, spaces.Box(low=low, high=high):
-            with np.errstate(over="ignore"):
-                return low.astype(np.float32).reshape(-1), high.astype(np.float32).reshape(-1)
-        case {"stack": count, "of": single}, _:
-            low, high = layout_bounds(single, space)
-            return np.tile(low, count), np.tile(high, count)
-        case {"dict": known}, spaces.Dict():
-            both = [layout_bounds(part, space[key]) for key, part in known.items()]
-        case {"tuple": known}, spaces.Tuple():
-            both = [layout_bounds(*pair) for pair in zip(known, space, strict=True)]
-        case _:
-            size, largest = layout_size(layout), 255 if "image" in layout else 1
-            return np.zeros(size, dtype=np.float32), np.full(size, largest, dtype=np.float32)
-    empty = np.zeros(0, dtype=np.float32)
-    lows, highs = zip((empty, empty), *both, strict=True)
-    return np.concatenate(lows), np.concatenate(highs)
 
 
 def describe(space: spaces.Space[Any]) -> str:

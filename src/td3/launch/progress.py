@@ -3,18 +3,18 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
 from rich.table import Column
 from rich.text import Text
 
 from td3.config import Config, describe_settings
 from td3.files import bounded_lines, open_to_read
+from td3.launch.display import LiveDisplay, close_at_end
 from td3.signals import STOPPING
 from td3.text import count, duration, printable
 
@@ -31,15 +31,9 @@ FIGURES = {  # key of the training records → label, format
 }
 
 
-@contextlib.contextmanager
-def open_display(config: Config, quiet: bool) -> Iterator["Display"]:
+def open_display(config: Config, quiet: bool) -> AbstractContextManager["Display"]:
     """The progress display of a run; a quiet one shows only why a result is not exact."""
-    display = QuietDisplay() if quiet else Display(config)
-    try:
-        yield display
-    finally:
-        with contextlib.suppress(OSError, SystemExit):  # the terminal is gone
-            display.close()
+    return close_at_end(QuietDisplay() if quiet else Display(config))
 
 
 class Pace(ProgressColumn):
@@ -54,11 +48,11 @@ class Pace(ProgressColumn):
         return Text(f"{task.speed:,.0f} steps/s · {task.fields['phase'] or left}")
 
 
-class Display:
+class Display(LiveDisplay):
     """A progress bar with the most useful metrics; in a pipe, a line now and then."""
 
     def __init__(self, config: Config) -> None:
-        self.console = Console(stderr=True, highlight=False)
+        super().__init__()
         self.steps, self.agents = config.loop.steps, config.agents
         self.settings = [
             describe_settings(own) for own in config.combinations for _ in range(config.seeds)
@@ -70,7 +64,7 @@ class Display:
         self.best_step: dict[int, int] = {}
         self.began, self.first, self.at = time.monotonic(), 0, 0
         self.next_draw = self.next_line = 0.0
-        self.improved = self.stops = False
+        self.improved = False
         self.doing = "loading PyTorch"
         seeds = count(config.seeds, "seed") if config.seeds > 1 else f"seed {config.seed}"
         if config.grid:
@@ -85,15 +79,7 @@ class Display:
             speed_estimate_period=60,  # an episode with its updates may take that long
         )
         self.task = self.bar.add_task("", total=self.steps, took="", phase="")
-        self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.render)
-        # In a notebook rich cannot rewrite a cell without further packages.
-        self.redraws = self.console.is_terminal and not self.console.is_jupyter
-        if self.redraws:
-            self.live.start()
-
-    def phase(self, doing: str) -> None:
-        """Show what the run does before its first step."""
-        self.doing = doing
+        self.open()
 
     def step(self, step: int) -> None:
         """Called after every step; redraws at most four times a second."""
@@ -105,11 +91,6 @@ class Display:
         self.next_draw, self.doing = now + SECONDS_BETWEEN_DRAWS, ""
         phase = "" if step > self.learns_from else "random actions"
         self.bar.update(self.task, completed=step, phase=phase)
-
-    def stopping(self) -> bool:
-        """Note that the run will stop; True if the display shows it, so that no line is needed."""
-        self.stops = True
-        return self.redraws
 
     def write(self, record: "Record") -> None:
         """Show a record of the run, or take its metrics."""
@@ -218,36 +199,27 @@ class Display:
         return Group(Text(self.title, "bold"), self.bar, text)
 
     def close(self) -> None:
-        if self.live.is_started:
+        if self.live:
             if self.at == self.first:  # refused before the first step
                 self.live.transient = True
             else:
                 since = f" from step {self.first:,}" if self.first else ""
                 took = f"took {duration(time.monotonic() - self.began)}{since}"
                 self.bar.update(self.task, completed=self.at, took=took)
-            self.stops, self.doing = False, ""
-            self.live.refresh()
-            self.live.stop()
+        super().close()
 
 
 class QuietDisplay(Display):
     """Shows only why a result is not exact."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True, highlight=False)
-
-    def phase(self, doing: str) -> None: ...
+        LiveDisplay.__init__(self, may_redraw=False)
 
     def step(self, step: int) -> None: ...
-
-    def stopping(self) -> bool:
-        return False
 
     def write(self, record: "Record") -> None:
         if record["kind"] == "remark" and record["message"].startswith("not exact"):
             self.print(f"! {record['message']}")
-
-    def close(self) -> None: ...
 
 
 def best_steps(metrics: Path) -> dict[int, int]:

@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from td3.files import check_folder, flush_folder, make_folder, remove_folder, rename, replace_file
+from td3.files import check_folder, flush_path, make_folder, remove_folder, rename, replace_file
 from td3.run.manifest import FILES, Invalid, read_manifest
 
 ASIDE = "aside"
@@ -23,8 +23,8 @@ def set_aside(run: Path, path: Path) -> Path:
     """Move a file or folder of the run aside; returns where it is now."""
     target = place_aside(run, path.name)
     rename(path, target)
-    flush_folder(target.parent)
-    flush_folder(path.parent)
+    flush_path(target.parent)
+    flush_path(path.parent)
     return target
 
 
@@ -55,6 +55,6 @@ def set_checkpoint_aside(run: Path, folder: Path) -> Path:
         if os.path.lexists(folder / name):
             rename(folder / name, target / name)
     remove_folder(folder, FILES)  # unless it holds a file of the user
-    flush_folder(target)
-    flush_folder(target.parent)
+    flush_path(target)
+    flush_path(target.parent)
     return target

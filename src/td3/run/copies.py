@@ -17,7 +17,7 @@ from typing import Any
 from td3.errors import UserError, cannot_write
 from td3.files import (
     TEMPORARY,
-    flush_folder,
+    flush_path,
     make_folder,
     make_folders,
     read_pieces,
@@ -124,9 +124,9 @@ def copy_checkpoint(run: Path, step: int, target: Path, link: bool = False) -> N
     for file_name, pieces in texts_of(run, content["facts"]).items():
         write_durably(temporary / file_name, pieces)
     for folder in (own, own.parent, temporary / "replay", temporary / "policy", temporary):
-        flush_folder(folder)
+        flush_path(folder)
     rename(temporary, target)
-    flush_folder(target.parent)
+    flush_path(target.parent)
 
 
 def place(source: Path, folder: Path, facts: Mapping[str, Any], link: bool) -> None:
@@ -225,7 +225,7 @@ def take_checkpoint(kept: Path, run: Path, step: int) -> None:
         make_folder(folder)
     for segment in content["segments"]:
         place(kept / "replay" / segment["file"], run / "replay", segment, link=True)
-    flush_folder(run / "replay")
+    flush_path(run / "replay")
     place(kept / "checkpoints" / name / STATE, own, content["state"], link=True)
     replace_file(own / MANIFEST, read_regular(kept / "checkpoints" / name / MANIFEST, LONGEST))
 

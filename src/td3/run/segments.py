@@ -14,7 +14,7 @@ from td3.errors import first_line
 from td3.files import (
     TEMPORARY,
     digest,
-    flush_folder,
+    flush_path,
     make_folder,
     read_regular,
     rename,
@@ -58,7 +58,7 @@ def new_segment(
         ),
     )
     rename(temporary, folder / name)
-    flush_folder(folder)
+    flush_path(folder)
     return [
         {
             "file": name,

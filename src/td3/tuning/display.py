@@ -1,16 +1,15 @@
 """What `td3 tune` shows while it runs: a table in a terminal, lines in a pipe."""
 
-import contextlib
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from td3.launch.display import LiveDisplay, close_at_end
 from td3.signals import STOPPING
 from td3.text import count, duration, number, printable
 from td3.training.metrics import Record
@@ -21,30 +20,25 @@ from td3.tuning.trials import Trials
 
 BEST, RUNNING = 5, 8  # lines
 LEFT, COLUMN = 38, 11  # characters of the columns on the left, and of a setting
-SECONDS_BETWEEN_DRAWS = 0.25
 FINISHED = ("complete", "pruned", "diverged", "failed")
 
 
-class TuneDisplay:
+class TuneDisplay(LiveDisplay):
     """The best trials, those that train, and the time left."""
 
     def __init__(self, plan: Plan, quiet: bool = False) -> None:
+        super().__init__(may_redraw=not quiet)
         self.plan, self.quiet = plan, quiet
-        self.console = Console(stderr=True, highlight=False)
-        self.redraws = self.console.is_terminal and not self.console.is_jupyter and not quiet
         self.results: list[TrialResult] = []
         self.ended: set[int] = set()
         self.training: TrialTraining | None = None
-        self.stops, self.doing = False, "loading PyTorch"
+        self.doing = "loading PyTorch"
         self.began, self.worked, self.at = time.monotonic(), 0, 0
-        self.next_draw = 0.0
         seeds, config = count(plan.config.seeds, "seed"), plan.config
         trials = count(plan.trials, "trial")
         self.title = f"{config.environment.id} · {trials} × {seeds} × {plan.steps:,} steps"
-        self.live = Live(console=self.console, refresh_per_second=4, get_renderable=self.render)
-        if self.redraws:
-            self.live.start()
-        else:
+        self.open()
+        if not self.redraws:
             self.print(self.title)
 
     def write(self, record: Record) -> None:
@@ -55,11 +49,6 @@ class TuneDisplay:
     def print(self, line: str) -> None:
         if not self.quiet:
             self.console.print(line, soft_wrap=True, markup=False)
-
-    def stopping(self) -> bool:
-        """Note that the search will stop; True if the display shows it."""
-        self.stops = True
-        return self.redraws
 
     def know(self, trials: Trials) -> None:
         """Take the trials of a search that continues."""
@@ -175,18 +164,6 @@ class TuneDisplay:
         cells = [str(own.number), state, steps, shown, *settings]
         table.add_row(*cells[: len(table.columns)], style=style)
 
-    def close(self) -> None:
-        if self.live.is_started:
-            self.stops, self.doing = False, ""
-            self.live.refresh()
-            self.live.stop()
 
-
-@contextlib.contextmanager
-def open_tune_display(plan: Plan, quiet: bool) -> Iterator[TuneDisplay]:
-    display = TuneDisplay(plan, quiet)
-    try:
-        yield display
-    finally:
-        with contextlib.suppress(OSError, SystemExit):  # the terminal is gone
-            display.close()
+def open_tune_display(plan: Plan, quiet: bool) -> AbstractContextManager[TuneDisplay]:
+    return close_at_end(TuneDisplay(plan, quiet))

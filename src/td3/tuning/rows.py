@@ -178,10 +178,15 @@ class TrialTraining(RefillTraining):
             place = Place(self.number, slot, self.step)
             trial = self.trials.places.get(place)
             if trial is None:
-                if self.asked >= self.quota:
-                    continue
-                trial = self.trials.ask(place, self.shape, self.first)
-            self.begin(slot, trial)
+                trial = self.ask(place)
+            if trial is not None:
+                self.begin(slot, trial)
+
+    def ask(self, place: Place) -> int | None:
+        """A new trial for this place; None if the population has had all of its trials."""
+        if self.asked >= self.quota:
+            return None
+        return self.trials.ask(place, self.shape, self.first)
 
     @property
     def asked(self) -> int:

@@ -19,7 +19,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from td3.algorithm.agent import TD3
 from td3.algorithm.replay import ReplayBuffer
-from td3.algorithm.replay_base import Replay
 from td3.algorithm.tensors import map_tensors
 from td3.algorithm.transitions import Transitions
 from td3.execution.checked import CheckedLearner
@@ -48,20 +47,13 @@ class TracedLearner(CheckedLearner):
     mode = "CUDA graph"
 
     def __init__(
-        self,
-        agent: TD3,
-        replay: Replay,
-        interval: Interval,
-        population: Population,
-        *,
-        compiled: bool = True,
-        fused: bool = True,
-        **options: Any,
+        self, *parts: Any, compiled: bool = True, fused: bool = True, **options: Any
     ) -> None:
+        """`parts` and `options`: the arguments of `CheckedLearner`."""
         self.compiled, self.fused = compiled, fused
         tf32 = fused or torch.backends.cuda.matmul.allow_tf32
         self.precision = "tf32" if tf32 else "float32"
-        super().__init__(agent, replay, interval, population, **options)
+        super().__init__(*parts, **options)
 
     def prepare(self, agent: TD3) -> None:
         """Replace methods of the copied agent by fused kernels before tracing."""
