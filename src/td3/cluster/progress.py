@@ -58,13 +58,16 @@ class ClusterDisplay(LiveDisplay):
             case "lost":
                 saved = facts["saved"]
                 where = f"step {saved:,}" if saved else "its newest checkpoint"
-                self.print(f"! {name}: {facts['message']}; it continues from {where} elsewhere.")
+                then = f"continues from {where} elsewhere"
+                if facts["stops"]:
+                    then = f"stops at {where}"
+                self.print(f"! {name}: {facts['message']}; it {then}.")
             case "failed":
                 self.print(f"! {name} failed: {population.message}")
             case "finished":
                 self.print(f"{name} has finished{self.result(population)}.")
             case "stopped":
-                self.print(f"{name} is saved at step {population.step:,}.")
+                self.print(f"{name} {describe_saved(population.saved)}.")
             case "note":
                 self.note(name, facts["record"])
 
@@ -149,6 +152,11 @@ class ClusterDisplay(LiveDisplay):
         if len(ranked) > LINES:
             table.add_row("…", f"{len(ranked) - LINES:,} more", style="dim")
         return table
+
+
+def describe_saved(step: int | None) -> str:
+    """How far a population is that was stopped; it may have been loading."""
+    return "stopped before its first checkpoint" if step is None else f"is saved at step {step:,}"
 
 
 def open_cluster_display(title: str, quiet: bool) -> AbstractContextManager[ClusterDisplay]:
