@@ -20,6 +20,17 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 CHANGE = DOCS / "guide" / "change-the-algorithm.md"
+FAST_EXAMPLES = (
+    "Huber",
+    "ThreeCritics",
+    "LayerNorm",
+    "BehaviourCloning",
+    "ScaledRewards",
+    "UniformSmoothing",
+    "Dropout",
+    "Curious",
+    "WarmUp",
+)
 SNIPPET = re.compile(r'--8<-- "([^"]+):([^"]+)"')
 READING = (DOCS / "guide" / "reading-your-run.md").read_text(encoding="utf-8")
 STEPS = (DOCS / "fifteen-steps.md").read_text(encoding="utf-8")
@@ -157,7 +168,7 @@ def test_change_the_algorithm_runs_and_its_variants_are_fast(
     names = run_blocks(CHANGE)
     assert names["run"].config.variant.delta == 0.5
     assert names["run"].evaluations["step"].max() == 1_800
-    for name in ("Huber", "ThreeCritics", "LayerNorm", "ScaledRewards", "UniformSmoothing"):
+    for name in FAST_EXAMPLES:
         report = check_variant(names[name], learns=False)
         assert not report.notes, report
     assert not check_variant(names["StratifiedTD3"]).failed
@@ -166,7 +177,7 @@ def test_change_the_algorithm_runs_and_its_variants_are_fast(
 def test_worked_examples_have_at_most_15_lines() -> None:
     text = CHANGE.read_text(encoding="utf-8").partition("## Settings of your own")[0]
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for block in blocks:
         code = [line for line in block.splitlines() if line and not line.startswith("import ")]
         assert len(code) <= 15

@@ -303,19 +303,22 @@ def test_resumed_learner_keeps_its_decision_without_another_check() -> None:
 def test_guard_notices_a_changed_number_flag_list_and_tensor() -> None:
     agent = OwnTensor(3, 2, hidden_sizes=(4, 4), seed=0)
     agent.names = ["a"]  # type: ignore[attr-defined]
-    changes: list[Callable[[], object]] = [
-        lambda: setattr(agent, "scale", agent.scale + 1),
-        lambda: setattr(agent, "new", 1),
-        lambda: agent.names.append("b"),  # type: ignore[attr-defined]
-        lambda: agent.critic.eval(),
-        lambda: agent.actor_optimizer.param_groups[0].update(eps=1.0),
-        lambda: setattr(agent, "variant", dataclasses.replace(agent.variant, name="x")),
-    ]
-    for change in changes:
+    changes: dict[str, Callable[[], object]] = {
+        "scale": lambda: setattr(agent, "scale", agent.scale + 1),
+        "new": lambda: setattr(agent, "new", 1),
+        "names": lambda: agent.names.append("b"),  # type: ignore[attr-defined]
+        "trained.critic.online.training": lambda: agent.critic.eval(),
+        "trained.actor.optimizer.param_groups.0.eps": (
+            lambda: agent.actor_optimizer.param_groups[0].update(eps=1.0)
+        ),
+        "variant": lambda: setattr(agent, "variant", dataclasses.replace(agent.variant, name="x")),
+    }
+    for path, change in changes.items():
         guard = Guard(agent)
         assert guard.holds()
         change()
         assert not guard.holds()
+        assert guard.first_change == path
     guard = Guard(agent)
     agent.actor_optimizer.param_groups[0]["lr"] = 1.0  # an input of the trace
     agent.scale.mul_(2)

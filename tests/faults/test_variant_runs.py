@@ -307,3 +307,29 @@ def test_exception_in_a_constructor_is_refused_before_the_run(
     expected = f"Broken.{name} raised ValueError: not today ({MODULE}.py, line 7)."
     assert expected in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+KEEPS = """
+import td3
+
+
+class Keeps(td3.TD3):
+    def prepare(self, batch):
+        self.batch = batch
+        return batch
+"""
+
+
+@pytest.mark.parametrize("execution", ["auto", "eager"])
+def test_run_whose_updates_add_a_tensor_warns_once_that_it_cannot_be_resumed(
+    execution: str, modules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_module(modules, KEEPS)
+    folder = tmp_path / "run"
+    assert main(train_words("Keeps", folder, "--execution", execution)) == 0
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    (warning,) = [m for event in events if "resumed" in (m := event.get("message", ""))]
+    assert warning.startswith("This run cannot be resumed: updates add the tensor self.batch.0;")
+    capsys.readouterr()
+    assert main(["resume", str(folder), "--quiet", "--steps", "400"]) == 2
+    assert "own.batch.0" in capsys.readouterr().err

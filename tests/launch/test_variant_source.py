@@ -13,9 +13,29 @@ from td3.algorithm.variants.huber import HuberTD3
 from td3.launch.variant_source import check_code, code_facts
 
 SOURCE = """
+import dataclasses
+
 import td3
 
 FACTOR = 2.0
+POWER = 1
+
+
+@dataclasses.dataclass
+class Base:
+    offset: float = 0.5
+
+    def shift(self, value):
+        return value + self.offset
+
+
+class Model(Base):
+    def __call__(self, value):
+        return Model.power(self.shift(value))
+
+    @staticmethod
+    def power(value):
+        return value**POWER
 
 
 def scale(value):
@@ -30,7 +50,7 @@ class Scaled(td3.TD3):
     extra = 1
 
     def critic_loss(self, values, target_q):
-        return scale(super().critic_loss(values, target_q))
+        return Model()(scale(super().critic_loss(values, target_q)))
 """
 
 
@@ -55,10 +75,15 @@ def facts_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("return scale(", "return -scale("),
+        ("return Model()(", "return -Model()("),
         ("extra = 1", "extra = 2"),
         ("FACTOR = 2.0", "FACTOR = 3.0"),
         ("return FACTOR * value", "return value"),
+        ("self.shift(value)", "value"),
+        ("return value**POWER", "return value"),
+        ("POWER = 1", "POWER = 2"),
+        ("value + self.offset", "value - self.offset"),
+        ("offset: float = 0.5", "offset: float = 0.25"),
     ],
 )
 def test_code_facts_change_with_what_the_class_uses(old: str, new: str, facts_of: Any) -> None:

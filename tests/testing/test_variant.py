@@ -102,3 +102,37 @@ def test_train_of_a_method_with_a_wrong_result_raises_user_error(variant: type[t
         replay.add(([0.0] * 3, [0.0] * 3, [0.0], 0.0, 0.0))
     with pytest.raises(td3.UserError, match="must"):
         agent.train(replay, 1, batch_size=4)
+
+
+class HasModel(td3.TD3):
+    """Rewards depend on a model of PyTorch, which all agents share."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.model = self.make_model()
+
+    def make_model(self) -> Any:
+        return torch.nn.Linear(self.state_dim, 1, dtype=self.dtype, device=self.device)
+
+    def prepare(self, batch: Any) -> Any:
+        return batch._replace(reward=batch.reward + self.model(batch.state).detach())
+
+
+class HasUnseededModel(HasModel):
+    def make_model(self) -> Any:
+        return td3.Actor(self.state_dim, 1, agents=self.agents, dtype=self.dtype)
+
+
+def test_check_variant_of_a_module_of_pytorch_finds_only_that_agents_share_it() -> None:
+    with pytest.raises(VariantError) as raised:
+        check_variant(HasModel, learns=False)
+    (line,) = [line for line in str(raised.value).splitlines() if "FAILED" in line]
+    assert "FAILED population: " in line
+
+
+def test_check_variant_of_unseeded_weights_reports_that_agents_of_one_seed_differ() -> None:
+    with pytest.raises(VariantError) as raised:
+        check_variant(HasUnseededModel, learns=False)
+    lines = [line for line in str(raised.value).splitlines() if "FAILED parity" in line]
+    (line,) = lines
+    assert "two new agents of one seed differ in own.model." in line

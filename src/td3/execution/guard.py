@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from td3.algorithm.agent import TD3
-from td3.algorithm.tensors import TensorMapper
+from td3.algorithm.tensors import TensorMapper, join_path
 from td3.errors import UserError, first_line
 from td3.execution.outside import outside_containers
 
@@ -59,9 +59,17 @@ class Guard:
                     continue
             except (RuntimeError, ValueError):  # another tensor or array: == gives no single truth
                 pass
-            self.first_change = path
+            self.first_change = changed_path(path, now, then)
             return False
         return True
+
+
+def changed_path(path: str, now: Any, then: Any) -> str:
+    """The path of a container, or of the first entry of a dictionary that is another object."""
+    if not isinstance(now, dict):
+        return path
+    changed = [key for key in {**now, **then} if key not in now or now[key] is not then.get(key)]
+    return join_path(path, changed[0]) if changed else path
 
 
 def is_internal(path: str) -> bool:

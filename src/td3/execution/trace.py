@@ -272,7 +272,9 @@ def write_back(copied: TD3, given: Mapping[str, Tensor]) -> None:
         if is_rate(path):
             continue
         if path not in given:
-            raise NotTraceable(f"it adds the tensor self.{path}; make it in __init__")
+            raise NotTraceable(
+                f"it adds the tensor self.{path}; make it in __init__, or delete it after use"
+            )
         if tensor.shape != given[path].shape:
             raise NotTraceable(f"it changes the shape of self.{path}")
         if tensor.data_ptr() != given[path].data_ptr():

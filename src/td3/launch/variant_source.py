@@ -67,7 +67,7 @@ def is_defined_by_td3(function: types.FunctionType, where: str) -> bool:
 
 
 def source_of(function: types.FunctionType, seen: set[Any]) -> str:
-    """The source of a function, and of the functions of its module that it calls."""
+    """The source of a function, and of what it uses of its module."""
     seen.add(function)
     try:
         texts = [inspect.getsource(function)]
@@ -76,15 +76,30 @@ def source_of(function: types.FunctionType, seen: set[Any]) -> str:
         texts = [code.co_code.hex() + repr([c for c in code.co_consts if not is_code(c)])]
     for name in sorted(names_in(function.__code__)):
         other = function.__globals__.get(name)
-        if (
-            isinstance(other, types.FunctionType)
-            and other.__module__ == function.__module__
-            and other not in seen
-        ):
-            texts.append(source_of(other, seen))
-        elif isinstance(other, int | float | str | tuple):
+        if isinstance(other, int | float | str | tuple):
             texts.append(f"{name} = {other!r}")
+        elif isinstance(other, types.FunctionType | type):
+            if other.__module__ != function.__module__ or other in seen:
+                continue
+            if isinstance(other, type):
+                texts += sources_of_class(other, seen)
+            else:
+                texts.append(source_of(other, seen))
     return "\n".join(texts)
+
+
+def sources_of_class(kind: type, seen: set[Any]) -> Iterator[str]:
+    """The sources of the methods and constants of a class and of its bases of the same module."""
+    for base in kind.__mro__:
+        if base.__module__ != kind.__module__ or base in seen:
+            continue
+        seen.add(base)
+        for name, value in vars(base).items():
+            for function in functions_in(value):
+                if function.__code__.co_filename != "<string>":  # by dataclasses
+                    yield f"{base.__qualname__}.{name}\n{source_of(function, seen)}"
+            if isinstance(value, int | float | str | tuple) and name[:2] != "__":
+                yield f"{base.__qualname__}.{name} = {value!r}"
 
 
 def check_code(now: dict[str, str], before: dict[str, str], folder: Path) -> None:

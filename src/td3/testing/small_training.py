@@ -47,6 +47,7 @@ def make_training(
     config = small_config(kind, settings, seeds, seed)
     place = torch.device(device)
     population = Population(config, place)
+    torch.manual_seed(config.seed)  # as in a run
     agent = kind(
         STATE,
         ACTION,

@@ -130,13 +130,25 @@ def check_modes(make: Make) -> Found:
         notes: list[str] = []
         plain = make(seeds=2, device=device)
         fast = make(seeds=2, device=device, learner=partial(learner, report=notes.append))
+        if name := first_difference(numbers_of(plain), numbers_of(fast)):
+            yield (
+                "failed",
+                f"two new agents of one seed differ in {name}; draw initial numbers from "
+                'shared["streams"] in make_actor or make_critic, or with PyTorch',
+            )
+            return
         for each in (plain, fast):
             torch.manual_seed(0)
             each.learn(UPDATES)
         off, where = largest_difference(numbers_of(plain), numbers_of(fast))
         fast.close()
         if off > limit:
-            yield "failed", f"with {mode}, {where} differs from plain PyTorch by {off:.1e}"
+            yield (
+                "failed",
+                f"with {mode}, {where} differs from plain PyTorch by {off:.1e}; a parameter "
+                "without effect on the loss, such as a bias before batch normalisation, has random "
+                "gradients: leave it out",
+            )
         elif notes:
             yield "note", f"{notes[0]}"
         else:
@@ -183,12 +195,10 @@ def check_resume(make: Make) -> Found:
     for each in (first, second):
         torch.manual_seed(1)
         each.learn(UPDATES // 2)
-    mine, theirs = numbers_of(first), numbers_of(second)
-    different = [name for name in mine if not torch.equal(mine[name], theirs[name])]
-    if different:
+    if name := first_difference(numbers_of(first), numbers_of(second)):
         yield (
             "failed",
-            f"{different[0]} differs after a restart; what an update changes must be "
+            f"{name} differs after a restart; what an update changes must be "
             "tensors of the agent, made in __init__",
         )
     else:
@@ -238,6 +248,11 @@ CHECKS: dict[str, Callable[[Make], Found]] = {
 
 def ignore(message: str) -> None:
     """Another check reports that the CPU plan is not used."""
+
+
+def first_difference(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str:
+    """The name of the first tensor that is not equal; empty if there is none."""
+    return next((name for name in mine if not torch.equal(mine[name], theirs[name])), "")
 
 
 def largest_difference(

@@ -24,6 +24,7 @@ from td3.training.stored_tensors import check_tensors, group_tensors
 def save_training(state: TrainingState) -> None:
     """Write a checkpoint; never one with a number that is not finite."""
     freeze_diverged(state)
+    warn_of_added(state)
     state.recorder.run.write_rest()
     facts = {
         "step": state.step,
@@ -48,6 +49,17 @@ def save_training(state: TrainingState) -> None:
         state.segments,
     )
     state.saved_at = state.step
+
+
+def warn_of_added(state: TrainingState) -> None:
+    """Report once if updates add tensors: a new agent lacks them, so no checkpoint fits it."""
+    added = state.agent.tensors().keys() - state.first_names
+    added = {name for name in added if ".state." not in name}  # of optimizers: see lazy_state.py
+    if added and not state.warned_of_added:
+        state.warned_of_added = True
+        path = min(added).removeprefix("own.")
+        message = f"This run cannot be resumed: updates add the tensor self.{path}"
+        state.recorder.warn(state.step, f"{message}; make it in __init__, or delete it after use.")
 
 
 def all_tensors(state: TrainingState) -> dict[str, Tensor]:

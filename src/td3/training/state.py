@@ -52,6 +52,8 @@ class TrainingState:
     step: int = 0
     warned_of_length: bool = False
     """Whether the user knows that episodes do not end."""
+    warned_of_added: bool = False
+    """Whether the user knows that updates add tensors."""
     saved_at: int = 0
     """Step of the last checkpoint."""
     segments: list[dict[str, Any]] = field(default_factory=list)
@@ -60,11 +62,14 @@ class TrainingState:
     """Highest mean return of an evaluation of each agent."""
     schedules: Schedules = field(init=False)
     save_times: SaveTimes = field(init=False)
+    first_names: set[str] = field(init=False)
+    """Names of the tensors of a new agent."""
     taken: int = field(init=False)
     """Steps of each agent in the last step of all environments."""
 
     def __post_init__(self) -> None:
         self.taken = self.collector.count
+        self.first_names = set(self.agent.tensors())
         self.save_times = SaveTimes(self.config.checkpoint)
         self.schedules = Schedules(self.config, self.agent, self.collector)
         self.best = [-np.inf] * self.agent.agents
