@@ -112,8 +112,7 @@ def test_refused_flag_is_in_no_help_and_gets_a_reason(
     assert main(["tune", "Pendulum-v1", *flag]) == 2
     assert message in capsys.readouterr().err
     assert main(["tune", "--help"]) == 0
-    with pytest.raises(SystemExit):
-        main(["tune", "--help-all"])
+    assert main(["tune", "--help-all"]) == 0
     text = capsys.readouterr().out
     assert flag[0] not in text
     assert "--agent.tau" in text

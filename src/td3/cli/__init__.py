@@ -9,7 +9,6 @@ import errno
 import importlib
 import io
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +25,7 @@ COMMANDS = {
     "copy": "copy a run at one of its checkpoints",
     "evaluate": "run a trained policy without exploration noise",
     "video": "record a trained policy (mp4 and GIF)",
-    "export": "write a trained policy as C, JavaScript, NumPy, ONNX or torch.export",
+    "export": "write a policy as C, JavaScript, NumPy, ONNX or torch.export",
     "play": "show policies in a browser, in MuJoCo's physics",
     "studio": "show your runs in a browser, live",
     "plot": "draw learning curves with confidence intervals (PNG and SVG)",
@@ -38,6 +37,7 @@ COMMANDS = {
     "completion": "print a completion script for bash, zsh or fish",
 }
 
+HELP = {"-h", "--help", "--help-all"}
 LONGEST_MESSAGE = 1000
 
 OVERVIEW = """\
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         out.reconfigure(errors="replace")  # print ? for characters that it cannot show
     elif isinstance(out, io.TextIOWrapper):
         out.reconfigure(errors="surrogateescape")  # paths that are not UTF-8, as they are
-    if not words or words[0] in ("-h", "--help", "--help-all", "help"):
+    if not words or words[0] in HELP | {"help"}:
         return exit_code_of(show_overview)
     if words[0] in ("-V", "--version"):
         from td3 import __version__
@@ -122,10 +122,11 @@ def dispatch(command: str, words: list[str]) -> int:
     if hasattr(module, "default"):
         with output_to_stderr():  # it may import a user's module
             default = module.default(words)
-    if hasattr(module, "short_help") and {"-h", "--help"} & set(words):
-        print(module.short_help(default))
+    if not HELP.isdisjoint(words):
+        from td3.cli.help import show_help
+
+        show_help(module, command, words, default)
         return 0
-    words = ["--help" if word == "--help-all" else word for word in words]
     return int(module.run(parse(module.Arguments, command, words, default)))
 
 
@@ -144,50 +145,11 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
     try:
         with contextlib.redirect_stderr(captured):
             return tyro.cli(kind, prog=f"td3 {command}", args=words, registry=registry(), **options)
-    except SystemExit as error:
-        if error.code in (0, None):
-            raise
-        raise UserError(sentence(captured.getvalue(), command)) from None
+    except SystemExit:
+        from td3.cli.help import chosen
+        from td3.cli.mistakes import sentence
 
-
-def sentence(box: str, command: str) -> str:
-    """One sentence from tyro's boxed error message: what is wrong, and the nearest option.
-
-    The text is parsed because tyro has no public structured errors: `tyro._errors` is declared
-    private and unstable, and `return_unknown_args` covers only one kind of error.
-    """
-    filled = box_sections(box)
-    text = filled[0] if filled else "The arguments could not be read"
-    if missing := re.match(r"Missing from td3 [\w ]+: (\S+)", text):
-        text = f"{missing[1]} is missing"
-    text = text.removeprefix("Error parsing ").rstrip(".!")
-    text = text[0].upper() + text[1:]
-    perhaps = next((s for s in filled[1:] if s.startswith("Perhaps you meant")), "")
-    unknown = re.match(r"Unrecognized options: --([\w.-]+)(?:(?:=|, )(?!-)([^\s,]+))?", text)
-    if command == "train" and unknown:
-        from td3.config import setting_near
-
-        name, value = unknown.groups()
-        near = setting_near(name).replace("_", "-")
-        near = "steps" if near == "loop.steps" else near
-        if near == "environment.id":
-            return f"{text}. The task needs no flag: td3 train {value or 'Pendulum-v1'}."
-        perhaps = f"--{near}" if near else perhaps
-    option = re.search(r"--[\w.-]+", perhaps)
-    hint = f" Did you mean {option.group()}?" if option else ""
-    return f"{text}.{hint} See 'td3 {command} --help'."
-
-
-def box_sections(box: str) -> list[str]:
-    """The paragraphs of tyro's box, without its title, lines and colours."""
-    plain = re.sub(r"\x1b\[[\d;]*m", "", box)
-    sections: list[list[str]] = [[]]
-    for line in (line.strip("│ ").strip() for line in plain.splitlines()):
-        if line.startswith(("╭", "╰", "─", "---")):
-            sections.append([])
-        elif line:
-            sections[-1].append(line)
-    return [" ".join(section) for section in sections[1:] if section]
+        raise UserError(sentence(captured.getvalue(), *chosen(command, kind, words))) from None
 
 
 def fail(message: str, code: int) -> int:

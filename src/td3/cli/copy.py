@@ -15,9 +15,8 @@ class Arguments:
 
     Works also while the run trains. Every file is checked.
 
-    td3 copy runs/my-run /backup/my-run
-
-    td3 copy runs/my-run branch --at 500000   # from an earlier checkpoint
+        td3 copy runs/my-run /backup/my-run
+        td3 copy runs/my-run branch --at 500000   # from an earlier checkpoint
     """
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]

@@ -28,13 +28,11 @@ class Arguments:
     """Check this machine and an environment before training, or verify a run folder.
 
     It runs the environment with random actions, or checks every file of the run. The exit code is 1
-    if there are errors. Examples:
+    if there are errors.
 
-    td3 doctor
-
-    td3 doctor HalfCheetah-v5
-
-    td3 doctor runs/my-run --repair
+        td3 doctor
+        td3 doctor HalfCheetah-v5
+        td3 doctor runs/my-run --repair
     """
 
     environment_id: Annotated[

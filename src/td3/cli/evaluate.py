@@ -17,9 +17,7 @@ class Arguments:
     """Run the best policy of each agent without exploration noise.
 
     td3 evaluate runs/my-run --episodes 100
-
     td3 evaluate runs/my-run/policy/agent-0.safetensors --json
-
     td3 evaluate --pretrained HalfCheetah-v5 --episodes 100
     """
 
@@ -36,11 +34,11 @@ class Arguments:
     seed: int = 1_000_000
     """Seed of the test episodes, distinct from those that selected the best policy."""
     variant: str = ""
-    """Class of the policy's variant, module:Class. Needed if the policy acts in its own way: a
-    policy file alone never makes td3 import a module."""
+    """Class of the policy's variant, module:Class. Only for policies with their own actor; td3
+    imports no module that only a file names."""
     environment: str = ""
     """Task to play instead of the one in the policy file, e.g. my_package:MyEnv-v0. Needed if the
-    task imports a Python module: a policy file alone never makes td3 import one."""
+    task imports a Python module; td3 imports no module that only a file names."""
     json: bool = False
     """Print the numbers as JSON."""
 

@@ -18,11 +18,8 @@ class Arguments:
     """Write a trained policy in another format, with recorded test vectors and a self-test.
 
     td3 export runs/my-run --to c --out controller
-
     td3 export runs/my-run/policy/agent-0.safetensors --to numpy js
-
     td3 export runs/my-run --every 20000 --to js
-
     td3 export --pretrained HalfCheetah-v5 --to c --check
     """
 
@@ -44,8 +41,8 @@ class Arguments:
     which: Literal["best", "last"] = "best"
     """Policy with the best evaluation, or the last one."""
     variant: str = ""
-    """Class of the policy's variant, module:Class. Needed if the policy acts in its own way: a
-    policy file alone never makes td3 import a module."""
+    """Class of the policy's variant, module:Class. Only for policies with their own actor; td3
+    imports no module that only a file names."""
     licence: str = "mit"
     """Licence in the card of --to hub: an identifier of the Hub, e.g. mit, apache-2.0, other."""
     film: Path | None = None

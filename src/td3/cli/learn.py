@@ -21,7 +21,6 @@ class Arguments:
     """List the lessons and your progress, or open one as a notebook.
 
     td3 learn
-
     td3 learn 5   # copies lesson 5 into ./my-lessons, once, and opens it
     """
 

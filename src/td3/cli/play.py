@@ -13,13 +13,10 @@ class Arguments:
 
     The page is served to this machine only. Ctrl-C stops it. Needs no simulator.
 
-    td3 play
-
-    td3 play runs/my-run
-
-    td3 play runs/my-run --every 20000
-
-    td3 play early.safetensors best.safetensors
+        td3 play
+        td3 play runs/my-run
+        td3 play runs/my-run --every 20000
+        td3 play early.safetensors best.safetensors
     """
 
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN")] = ()

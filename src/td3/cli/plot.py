@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -18,14 +18,13 @@ class Arguments:
     """Draw learning curves: mean and 95 % interval over seeds, one panel per environment.
 
     Runs with equal environment, recipe and settings are seeds of one curve. Runs may be
-    unfinished. Examples:
+    unfinished.
 
-    td3 plot runs/cheetah
-
-    td3 plot runs/* --out figures/all --reference authors.csv --reference-label "authors, v1"
+        td3 plot runs/cheetah
+        td3 plot runs/* --out figures/all --reference authors.csv
     """
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN")]
     """Run folders."""
     out: Path | None = None
     """Files to write, without suffix; default: plots/curves in the run, or ./curves for several

@@ -16,10 +16,8 @@ class Arguments:
     """List the recipes, show one, or copy one into a file to edit.
 
     td3 recipes
-
     td3 recipes show paper
-
-    td3 recipes copy paper mine.toml   # then: td3 train HalfCheetah-v5 --recipe mine.toml
+    td3 recipes copy paper mine.toml   # a file to edit
     """
 
     action: tyro.conf.Positional[Literal["list", "show", "copy"]] = "list"

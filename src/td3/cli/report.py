@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -19,14 +20,12 @@ class Arguments:
     """Write one page about one or more runs: settings, curves, table, training, video.
 
     report.html is self-contained; report.md links to its figures. Runs may be unfinished.
-    Examples:
 
-    td3 report runs/cheetah
-
-    td3 report runs/* --out report
+        td3 report runs/cheetah
+        td3 report runs/* --out report
     """
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN")]
     """Run folders."""
     out: Path | None = None
     """Folder to write to; default: the run itself, or ./report for several runs."""

@@ -14,9 +14,7 @@ class Arguments:
     """Continue a run from its newest valid checkpoint, with the results of an uninterrupted run.
 
     td3 resume runs/my-run
-
     td3 resume runs/my-run --steps 2000000   # train for longer
-
     td3 resume runs/my-run --at 500000   # from an earlier checkpoint
     """
 

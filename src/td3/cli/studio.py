@@ -15,9 +15,8 @@ class Arguments:
 
     The page is served to this machine only and changes nothing. Ctrl-C stops it.
 
-    td3 studio
-
-    td3 studio ~/experiments
+        td3 studio
+        td3 studio ~/experiments
     """
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FOLDER")] = Path("runs")

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import tyro
 
-from td3.cli import help
 from td3.config import Config, VariantSettings, from_dict, load_recipe, varied
 from td3.config.fields import same_as, setting
 from td3.errors import UserError
@@ -41,13 +40,9 @@ class Arguments:
     """Train TD3 on any Gymnasium environment with continuous (Box) actions.
 
     td3 train --recipe quick --show      # Pendulum in about a minute
-
     td3 train HalfCheetah-v5 --seeds 3   # the authors' settings, three seeds
-
     td3 train Ant-v5 --grid agent.discount=0.98,0.99   # two values at once
-
     td3 train AntBulletEnv-v0 --recipe course   # the walk-throughs' settings
-
     td3 train my_module:MyEnv   # a class, a function, or a registered id
     """
 
@@ -96,10 +91,9 @@ def default(words: list[str]) -> Arguments:
     return Arguments(config=Flags(**vars(settings)))
 
 
-def short_help(arguments: Arguments) -> str:
-    steps = arguments.config.loop.steps
-    arguments = dataclasses.replace(arguments, steps=steps)
-    return help.short_help(arguments, "td3 train [ENVIRONMENT] [OPTIONS]")
+def for_help(arguments: Arguments) -> Arguments:
+    """The defaults that the help shows."""
+    return dataclasses.replace(arguments, steps=arguments.config.loop.steps)
 
 
 def resolve_config(arguments: Arguments) -> Config:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from td3.cli import help, train
+from td3.cli import train
 from td3.config import Config, read_toml, varied
 from td3.config.fields import same_as, setting
 from td3.errors import UserError
@@ -27,7 +27,10 @@ MAY_CHANGE = ("resume", "quiet", "json", "cluster", *CLUSTER)
 
 @dataclasses.dataclass(frozen=True)
 class Flags(train.Flags):
-    """All settings of a trial; those that a search cannot have are no flags."""
+    """All settings of a trial.
+
+    Those that a search cannot have are no flags.
+    """
 
     grid: tyro.conf.Suppress[dict[str, tuple[float, ...]]] = same_as(Config, "grid", common=False)
     track: tyro.conf.Suppress[tuple[Literal["tensorboard", "wandb"], ...]] = same_as(
@@ -40,11 +43,9 @@ class Flags(train.Flags):
 class Arguments:
     """Search for the best settings with Optuna; many trials train in one update.
 
-    td3 tune Pendulum-v1 --recipe quick --trials 30
-
-    td3 tune HalfCheetah-v5 --trials 200 --seeds 3 --steps 100000 --search search.toml
-
-    td3 tune --resume runs/tune-HalfCheetah-v5   # after Ctrl-C or a kill
+        td3 tune Pendulum-v1 --recipe quick --trials 30
+        td3 tune HalfCheetah-v5 --trials 200 --steps 100000 --search search.toml
+        td3 tune --resume runs/tune-HalfCheetah-v5   # after Ctrl-C or a kill
 
     Other settings of td3 train apply to every trial.
     """
@@ -120,9 +121,9 @@ def default(words: list[str]) -> Arguments:
     return Arguments(config=Flags(**vars(varied(given, {"seeds": SEEDS}))))
 
 
-def short_help(arguments: Arguments) -> str:
-    arguments = dataclasses.replace(arguments, steps=arguments.config.loop.steps)
-    return help.short_help(arguments, "td3 tune [ENVIRONMENT] [OPTIONS]")
+def for_help(arguments: Arguments) -> Arguments:
+    """The defaults that the help shows."""
+    return dataclasses.replace(arguments, steps=arguments.config.loop.steps)
 
 
 def make_plan(arguments: Arguments) -> "Plan":

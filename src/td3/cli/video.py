@@ -18,9 +18,7 @@ class Arguments:
     """Record the best policy of a run as mp4 and GIF. Works without a display.
 
     td3 video runs/my-run
-
     td3 video runs/my-run --agent 2 --episodes 3 --out walk
-
     td3 video --pretrained Hopper-v5
     """
 
@@ -41,11 +39,11 @@ class Arguments:
     seed: int = 1_000_000
     """Seed of the episodes."""
     variant: str = ""
-    """Class of the policy's variant, module:Class. Needed if the policy acts in its own way: a
-    policy file alone never makes td3 import a module."""
+    """Class of the policy's variant, module:Class. Only for policies with their own actor; td3
+    imports no module that only a file names."""
     environment: str = ""
     """Task to film instead of the one in the policy file, e.g. my_package:MyEnv-v0. Needed if the
-    task imports a Python module: a policy file alone never makes td3 import one."""
+    task imports a Python module; td3 imports no module that only a file names."""
     caption: bool = True
     """Show task, training step and return so far in a bar below the frame."""
     json: bool = False

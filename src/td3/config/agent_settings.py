@@ -126,10 +126,10 @@ class AgentConfig:
 
 @dataclass(frozen=True)
 class VariantSettings:
-    """The variant of the algorithm. A variant's own settings are fields of a subclass.
+    """The variant of the algorithm and its settings.
 
-    The subclass is a frozen dataclass whose fields all have defaults. The variant names it as
-    `Settings` and reads the values from `self.variant`.
+    A variant's own settings are fields of a subclass: a frozen dataclass whose fields all have
+    defaults. The variant names it as `Settings` and reads the values from `self.variant`.
     """
 
     name: str = setting(

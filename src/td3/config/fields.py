@@ -51,16 +51,20 @@ class Setting:
         return f"greater than {self.above}" if self.above is not None else ""
 
     @property
+    def facts(self) -> list[str]:
+        """Unit, range and reference values, in words."""
+        same = self.code is not None and self.code == self.paper
+        found = [self.unit, self.range]
+        if self.code is not None:
+            found.append(f"authors' code{' and paper' if same else ''}: {_words(self.code)}")
+        if self.paper is not None and not same:
+            found.append(f"paper: {_words(self.paper)}")
+        return [fact for fact in found if fact]
+
+    @property
     def text(self) -> str:
         """The complete help text."""
-        same = self.code is not None and self.code == self.paper
-        references = [
-            f"authors' code{' and paper' if same else ''}: {_words(self.code)}"
-            if self.code is not None
-            else "",
-            f"paper: {_words(self.paper)}" if self.paper is not None and not same else "",
-        ]
-        facts = "; ".join(part for part in (self.unit, self.range, *references) if part)
+        facts = "; ".join(self.facts)
         return " ".join(part for part in (self.help, self.more, facts and f"[{facts}]") if part)
 
     def problem(self, value: Any) -> str:

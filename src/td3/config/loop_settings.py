@@ -19,7 +19,7 @@ class LoopConfig:
     random_steps: int = setting(
         25_000,
         "Initial steps with random actions.",
-        "With start_from, the actor that was loaded takes them.",
+        "With --start-from, the actor that was loaded takes them.",
         min=0,
         code=25_000,
         paper="10,000 or 1,000",

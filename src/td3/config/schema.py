@@ -38,7 +38,7 @@ class Config:
         common=True,
     )
     start_replay: bool = setting(
-        False, "With start_from: also start with the replay buffer of that run."
+        False, "With --start-from: also start with the replay buffer of that run."
     )
     seed: int = setting(0, "Seed of the first agent; the others count up.", min=0, common=True)
     seeds: int = setting(1, "Number of agents, each with its own seed.", min=1, common=True)
