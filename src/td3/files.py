@@ -73,7 +73,7 @@ def name_size(error: OSError, path: Path, size: int) -> OSError:
 
 
 def flush_path(path: Path) -> None:
-    """Make the content of a file, or the names in a path, durable."""
+    """Make the content of a file, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
