@@ -20,8 +20,10 @@ from td3.cluster import run as on_cluster
 from td3.cluster import tune as tune_on_cluster
 from td3.cluster.connection import Share
 from td3.cluster.driver import LOSSES, Driver, Population
+from td3.cluster.progress import describe_saved
 from td3.cluster.run import Cluster
-from td3.config import Config, varied
+from td3.cluster.worker import Job, Worker
+from td3.config import Config, to_dict, varied
 from td3.errors import RunStopped, UserError
 from td3.report.summary import read_run
 from td3.run.folder import read_config
@@ -171,6 +173,20 @@ def test_no_free_place_is_refused(ray: FakeRay, tmp_path: Path) -> None:
     options = Cluster("fake", wait="1s")
     with pytest.raises(UserError, match="no free resources: a population needs 1 CPU"):
         on_cluster.start(tiny(), tmp_path / "out", options, quiet=True)
+
+
+def test_population_stopped_while_it_loads_ends_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    worker = Worker(Job("run", "0000", to_dict(tiny())))
+    worker.begin()
+    while (report := worker.advance(stop=True)).end is None:
+        pass
+    worker.close()
+    assert report.end == {"kind": "end", "code": 143, "message": ""}
+    assert report.saved is None
+    assert describe_saved(report.saved) == "stopped before its first checkpoint"
 
 
 def test_search_on_a_cluster_survives_a_lost_worker(

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from td3.cluster import connection
 from td3.cluster.connection import Node, Share, choose_share, describe_refusal, places
 from td3.cluster.nodes import describe_failure, describe_problem, probe
 from td3.config import Config, to_dict, varied
@@ -89,6 +91,21 @@ def test_refusals_of_ray_become_one_sentence() -> None:
     assert "Version mismatch: The cluster was started with: Ray: 2.50.0." in describe_refusal(
         "10.0.0.1:6379", other
     )
+
+
+def test_pages_of_ray_do_not_reach_the_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ray = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda **options: None,
+        shutdown=lambda: print("(raylet) Raylet is terminated."),
+    )
+    monkeypatch.setattr(connection, "import_ray", lambda: ray)
+    with connection.connected("auto"):
+        print("(raylet) The node is dead.")
+    print('{"result": 1}')
+    assert capsys.readouterr().out == '{"result": 1}\n'
 
 
 WITHOUT_RAY = """

@@ -75,10 +75,13 @@ def connected(address: str, ships: str = "") -> Iterator[Any]:
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
         raise UserError(describe_refusal(address, error)) from error
     try:
+        # Ray prints pages about lost nodes, also while it ends; the display reports them.
         with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
-            yield ray  # a thread of Ray prints pages about lost nodes; the display reports them
+            try:
+                yield ray
+            finally:
+                ray.shutdown()
     finally:
-        ray.shutdown()
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -220,7 +220,8 @@ class Driver:
         same = population.saved == population.saved_before
         population.losses = population.losses + 1 if same else 1
         population.saved_before = population.saved
-        self.notify("lost", population, {"message": why, "saved": population.saved})
+        facts = {"message": why, "saved": population.saved, "stops": self.stopping}
+        self.notify("lost", population, facts)
         if is_finished(population.folder):
             population.state = "finished"
         elif self.stopping:

@@ -26,6 +26,10 @@ SHOWN = ("remark", "stopped", "frozen")
 """Kinds of records that the driver shows at once."""
 
 
+class StoppedEarly(BaseException):
+    """The driver asked to stop while this process loaded or ended."""
+
+
 class Channel:
     """Messages to the worker that started this process, and its answers."""
 
@@ -97,10 +101,11 @@ def serve(connection: Connection, facts: dict[str, Any]) -> None:
 
 def run_reported(connection: Connection, action: Callable[[Channel], int]) -> None:
     """Run what trains, and report its exit code or its error."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # blocked when it was started
+    signal.signal(signal.SIGTERM, stop_early)  # training replaces it while it can save
     channel = Channel(connection)
-    threading.Thread(target=channel.listen, daemon=True).start()
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # blocked when it was started
+        threading.Thread(target=channel.listen, daemon=True).start()
         with output_to_stderr():
             code = action(channel)
         end: dict[str, Any] = {"code": code, "message": ""}
@@ -108,7 +113,15 @@ def run_reported(connection: Connection, action: Callable[[Channel], int]) -> No
         end = {"code": 2, "message": str(error)}
     except RunStopped as error:
         end = {"code": 1, "message": str(error)}
+    except StoppedEarly:
+        end = {"code": 128 + signal.SIGTERM, "message": ""}
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     channel.tell("end", **end)
+
+
+def stop_early(*signal_and_frame: object) -> None:
+    """End at once: there is nothing new to save."""
+    raise StoppedEarly
 
 
 def train(config: Config, folder: Path, channel: Channel) -> int:

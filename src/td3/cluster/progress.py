@@ -71,13 +71,16 @@ class ClusterDisplay:
             case "lost":
                 saved = facts["saved"]
                 where = f"step {saved:,}" if saved else "its newest checkpoint"
-                self.print(f"! {name}: {facts['message']}; it continues from {where} elsewhere.")
+                then = f"continues from {where} elsewhere"
+                if facts["stops"]:
+                    then = f"stops at {where}"
+                self.print(f"! {name}: {facts['message']}; it {then}.")
             case "failed":
                 self.print(f"! {name} failed: {population.message}")
             case "finished":
                 self.print(f"{name} has finished{self.result(population)}.")
             case "stopped":
-                self.print(f"{name} is saved at step {population.step:,}.")
+                self.print(f"{name} {describe_saved(population.saved)}.")
             case "note":
                 self.note(name, facts["record"])
 
@@ -168,6 +171,11 @@ class ClusterDisplay:
             self.stops, self.doing = False, ""
             self.live.refresh()
             self.live.stop()
+
+
+def describe_saved(step: int | None) -> str:
+    """How far a population is that was stopped; it may have been loading."""
+    return "stopped before its first checkpoint" if step is None else f"is saved at step {step:,}"
 
 
 @contextlib.contextmanager
