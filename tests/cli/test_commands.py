@@ -167,6 +167,17 @@ def test_suggested_command_quotes_spaces(
     assert f"resume '{tmp_path}/my run'" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [["--populations", "4"], ["--storage", "x"], ["--wait", "9m"]])
+def test_train_refuses_flags_of_a_cluster_without_one(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert main(["train", "Pendulum-v1", "--recipe", "quick", *words, "--run", str(run)]) == 2
+    error = capsys.readouterr().err
+    assert error == f"td3: Leave out {words[0]}: it works only with --cluster.\n"
+    assert not run.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

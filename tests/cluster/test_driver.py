@@ -175,6 +175,33 @@ def test_no_free_place_is_refused(ray: FakeRay, tmp_path: Path) -> None:
         on_cluster.start(tiny(), tmp_path / "out", options, quiet=True)
 
 
+def test_search_without_a_free_place_is_refused_and_leaves_no_folder(
+    ray: FakeRay, tmp_path: Path
+) -> None:
+    ray.available_resources = lambda: {"CPU": 0.5}  # type: ignore[method-assign]
+    cluster = {"address": "fake", "wait": "1s"}
+    with pytest.raises(UserError, match="no free resources: a population needs 1 CPU"):
+        td3.tune("Pendulum-v1", "quick", run=tmp_path / "out", quiet=True, cluster=cluster)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"wait": "soon"}, "wait must be a duration such as 90s or 10m, got 'soon'"),
+        ({"wait": 60}, "wait must be a duration such as 90s or 10m, got 60"),
+        ({"populations": "two"}, "populations must be a whole number, 0 or more, got 'two'"),
+        ({"storage": Path("x")}, "storage of the cluster must be text"),
+    ],
+)
+def test_search_with_wrong_options_of_a_cluster_leaves_no_folder(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        td3.tune("Pendulum-v1", "quick", run=tmp_path / "out", quiet=True, cluster=options)
+    assert not (tmp_path / "out").exists()
+
+
 def test_population_stopped_while_it_loads_ends_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def tune(
     from td3.tuning.run import create_search
     from td3.tuning.run import tune as run_tuning
 
+    options = read_options(cluster)
     if resume is not None:
         folder = Path(resume)
         own = read_plan(folder)
@@ -82,7 +83,7 @@ def tune(
             raise UserError(f"plan has an unknown option: {error}.") from error
         own, folder = create_search(own, Path(run) if run else None)
     with open_tune_display(own, quiet) as display:
-        kind = search_on(read_options(cluster), folder, quiet)
+        kind = search_on(options, folder, quiet)
         outcome = run_tuning(own, folder, display, pruner, resume is None, kind)
     if outcome.exit_code:
         raise KeyboardInterrupt(f"Saved. Continue with: td3.tune(resume={str(folder)!r})")

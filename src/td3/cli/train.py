@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -112,6 +112,14 @@ def resolve_config(arguments: Arguments) -> Config:
     return varied(Config(**vars(arguments.config)), changes)
 
 
+def refuse_flags(arguments: Any, *names: str, reason: str = "it works only with --cluster") -> None:
+    """Refuse options that are given and would be ignored."""
+    defaults = {own.name: own.default for own in dataclasses.fields(arguments)}
+    for name in names:
+        if getattr(arguments, name) != defaults[name]:
+            raise UserError(f"Leave out --{name.replace('_', '-')}: {reason}.")
+
+
 def run(arguments: Arguments) -> int:
     config = resolve_config(arguments)
     if not config.environment.id:
@@ -123,7 +131,9 @@ def run(arguments: Arguments) -> int:
     from td3.launch.progress import open_display
 
     quiet = arguments.quiet or arguments.json
-    if arguments.cluster:
+    if not arguments.cluster:
+        refuse_flags(arguments, "populations", "storage", "wait")
+    else:
         from td3.cluster import run as on_cluster
 
         options = on_cluster.Cluster(

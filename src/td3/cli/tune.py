@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,14 +14,15 @@ from td3.config.fields import setting
 from td3.errors import UserError
 
 if TYPE_CHECKING:
+    from td3.cluster.run import Cluster
     from td3.tuning.plan import Plan
     from td3.tuning.run import Outcome
-    from td3.tuning.search import Search
 
 SEEDS = 3
 PASSED = ("trials", "shapes", "rows", "evaluations", "episodes", "objective", "pruner", "confirm")
 STORED = ("storage", "study")
-MAY_CHANGE = ("resume", "quiet", "json", "cluster", "populations", "checkpoint_storage")
+CLUSTER = ("populations", "checkpoint_storage", "wait")
+MAY_CHANGE = ("resume", "quiet", "json", "cluster", *CLUSTER)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +89,7 @@ class Arguments:
     checkpoint_storage: str = setting(
         "", "With --cluster: shared folder or address for checkpoints, as td3 train --storage."
     )
+    wait: str = setting("1m", "With --cluster: how long to wait for the first free place.")
     run: Path | None = setting(None, "Folder to create; default: runs/tune-…", common=True)
     resume: Path | None = setting(None, "Folder of a search to continue.", common=True)
     quiet: bool = setting(False, 'Print only the folder and "not exact".', common=True)
@@ -127,10 +128,12 @@ def run(arguments: Arguments) -> int:
         import optuna  # noqa: F401
     except ImportError as error:
         raise UserError("td3 tune needs Optuna: pip install 'td3[tune]'") from error
+    from td3.cluster.tune import search_on
     from td3.tuning.display import open_tune_display
     from td3.tuning.plan import read_plan
     from td3.tuning.run import create_search, tune
 
+    cluster = read_cluster_flags(arguments)
     if arguments.resume:
         refuse_changes(arguments)
         folder = arguments.resume
@@ -138,19 +141,22 @@ def run(arguments: Arguments) -> int:
     else:
         plan, folder = create_search(make_plan(arguments), arguments.run)
     with open_tune_display(plan, quiet=arguments.quiet or arguments.json) as display:
-        kind = search_kind(arguments, folder)
+        kind = search_on(cluster, folder, arguments.quiet or arguments.json)
         outcome = tune(plan, folder, display, is_new=not arguments.resume, kind=kind)
     report(outcome, arguments)
     return outcome.exit_code
 
 
-def search_kind(arguments: Arguments, folder: Path) -> "Callable[..., Search]":
-    """What makes the search: on this machine, or on a cluster."""
-    from td3.cluster.run import Cluster
-    from td3.cluster.tune import search_on
+def read_cluster_flags(arguments: Arguments) -> "Cluster":
+    """The options of a cluster. Raises UserError if one is wrong or would be ignored."""
+    from td3.cluster.run import Cluster, is_cluster_run
 
-    options = Cluster(arguments.cluster, arguments.populations, arguments.checkpoint_storage)
-    return search_on(options, folder, arguments.quiet or arguments.json)
+    if arguments.resume and is_cluster_run(arguments.resume):
+        reason = f"{arguments.resume} continues with its own"
+        train.refuse_flags(arguments, "populations", "checkpoint_storage", reason=reason)
+    elif not arguments.cluster:
+        train.refuse_flags(arguments, *CLUSTER)
+    return Cluster(*(getattr(arguments, name) for name in ("cluster", *CLUSTER))).checked()
 
 
 def refuse_changes(arguments: Arguments) -> None:

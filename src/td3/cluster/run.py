@@ -51,9 +51,14 @@ class Cluster:
 
     def checked(self) -> "Cluster":
         """The options themselves. Raises UserError if one is wrong."""
-        if self.populations < 0:
-            raise UserError(f"populations must be 0 or more, got {self.populations}.")
-        if parse_duration(self.wait) is None:
+        for name in ("address", "storage"):
+            if not isinstance(value := getattr(self, name), str):
+                raise UserError(f"{name} of the cluster must be text, got {value!r}.")
+        if type(self.populations) is not int or self.populations < 0:
+            raise UserError(
+                f"populations must be a whole number, 0 or more, got {self.populations!r}."
+            )
+        if not isinstance(self.wait, str) or parse_duration(self.wait) is None:
             raise UserError(f"wait must be a duration such as 90s or 10m, got {self.wait!r}.")
         return self
 
@@ -191,14 +196,16 @@ def wait_for_place(
     ray: Any, share: Share, seconds: float, display: ClusterDisplay, stop: StopRequest
 ) -> None:
     """Wait until a population can start. Raises UserError if none can for so long."""
-    limit = time.monotonic() + seconds
+    limit, needed = time.monotonic() + seconds, describe_share(share)
     while not share.fits(ray.available_resources()) and not stop.requested:
         if time.monotonic() > limit:
             raise UserError(
-                f"The cluster has no free resources: a population needs {describe_share(share)}, "
+                f"The cluster has no free resources: a population needs {needed}, "
                 "and other jobs use them; stop those, add nodes, or wait longer with --wait."
             )
-        display.phase(f"waiting for {describe_share(share)}")
+        if not (display.redraws or display.doing.startswith("waiting")):
+            display.print(f"Waiting for {needed}.")
+        display.phase(f"waiting for {needed}")
         time.sleep(POLL_SECONDS)
     display.phase("")
 

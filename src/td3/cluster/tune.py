@@ -17,6 +17,7 @@ from td3.cluster.run import (
     read_cluster,
     storage_of,
     train_populations,
+    wait_for_place,
     with_storage,
     write_cluster,
 )
@@ -26,6 +27,7 @@ from td3.config import to_dict, varied
 from td3.environments.simulators import resolve_version
 from td3.errors import RunStopped
 from td3.signals import StopRequest
+from td3.text import parse_duration
 from td3.tuning.confirm import Confirmation, fresh
 from td3.tuning.plan import OWN, SHAPE_SHARE, Plan
 from td3.tuning.results import TrialResult, best_config
@@ -67,6 +69,7 @@ class ClusterSearch(Search):
             nodes = read_nodes(ray)
             share = choose_share(nodes, self.plan.config.device, self.plan.config.threads)
             check_nodes(ray, nodes, [self.plan.config])
+            wait_for_place(ray, share, parse_duration(self.cluster.wait) or 0, self.display, stop)
             self.lanes = self.cluster.populations or places(nodes, share)
             self.cluster = dataclasses.replace(self.cluster, populations=self.lanes)
             write_cluster(self.folder, self.cluster, share)
@@ -83,7 +86,8 @@ class ClusterSearch(Search):
         """Continue with the same populations and the same storage as before."""
         if is_cluster_run(self.folder):
             before, _ = read_cluster(self.folder)
-            self.cluster = dataclasses.replace(before, address=self.cluster.address)
+            wait = before.wait if self.cluster.wait == Cluster.wait else self.cluster.wait
+            self.cluster = dataclasses.replace(before, address=self.cluster.address, wait=wait)
         elif self.cluster.storage:
             self.cluster = with_storage(self.cluster)
 

@@ -65,7 +65,7 @@ def check_grid(config: Config) -> None:
 
 def check_environment(environment: EnvironmentConfig) -> None:
     if not environment.id:
-        raise UserError("Name an environment, e.g. td3 train Pendulum-v1.")
+        raise UserError("Name an environment, e.g. Pendulum-v1.")
     backend = environment.vectorization
     if environment.workers and backend not in ("auto", "workers"):
         raise UserError(
