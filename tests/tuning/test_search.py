@@ -161,6 +161,7 @@ def test_rungs_are_evaluations_after_the_random_steps() -> None:
     [
         ({"trials": 0}, "trials must be a whole number from 1"),
         ({"rows": 1}, "at least the 2 seeds"),
+        ({"evaluations": 5000}, "evaluations must be at most the"),
         ({"confirm": 1}, "0 or 2 or more"),
         ({"config": settings(grid={"agent.tau": [0.1]})}, "has no grid"),
         ({"config": settings(agent={"learning_rate_schedule": "linear"})}, "constant"),

@@ -156,7 +156,7 @@ def test_journal_loads_with_optuna_alone(tmp_path: Path) -> None:
     ("storage", "message"),
     [
         ("postgresql://me:secret@127.0.0.1:1/none", "Cannot open --storage postgresql://127.0"),
-        ("nonsense", "Cannot open --storage"),
+        ("study.db", "Cannot open --storage study.db: it is no address such as sqlite:///study.db"),
         ("sqlite:////missing/folder/study.db", "Cannot open --storage sqlite"),
     ],
 )
@@ -170,3 +170,5 @@ def test_wrong_storage_is_refused_without_showing_passwords(
 
 def test_address_is_shown_without_password() -> None:
     assert shown("postgresql://me:se@cret@host/db") == "postgresql://host/db"
+    assert shown("postgresql://me:se://cret@host/db") == "postgresql://host/db"
+    assert shown("study.db") == "study.db"

@@ -108,6 +108,11 @@ class Plan:
             raise UserError("confirm must be 0 or 2 or more: one seed has no interval.")
         check(self.config)
         self.check_config()
+        if self.evaluations > self.config.loop.steps:
+            raise UserError(
+                f"evaluations must be at most the {self.config.loop.steps:,} steps of a trial, got "
+                f"{self.evaluations:,}."
+            )
         if self.rows and self.rows < self.config.seeds:
             seeds = count(self.config.seeds, "seed")
             raise UserError(f"rows must be at least the {seeds} of a trial, got {self.rows}.")

@@ -149,6 +149,8 @@ def find_setting(config: Config, key: str) -> Setting:
     """The declaration of a setting that can be searched."""
     known = declared_settings(config)
     if key not in known:
+        if key.startswith("variant.") and not config.variant.name:
+            raise UserError(f"{key} in the search space needs the variant that has it: --variant.")
         meant = setting_near(key)
         hint = f" Did you mean {meant!r}?" if meant else nearest(key, known)
         raise UserError(f"Unknown setting {key!r} in the search space.{hint}")
@@ -169,6 +171,8 @@ def read_parameter(config: Config, key: str, value: Any) -> Parameter:
     declared = find_setting(config, key)
     if value is True:
         if not declared.search and not declared.choices:
+            if not is_variable(config, key):
+                raise UserError(f"{key} declares no values to search; give a list of values.")
             raise UserError(f"{key} declares no range to search; give one: {example(key)}.")
         return declared_parameter(key, declared)
     if isinstance(value, list | tuple):

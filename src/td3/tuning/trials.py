@@ -237,6 +237,11 @@ def open_storage(
     """The storage of a study: the journal in its folder, or a database by its URL."""
     if not storage:
         return open_journal(folder, trials)
+    if "://" not in storage:
+        raise UserError(
+            f"Cannot open --storage {storage}: it is no address such as sqlite:///study.db or "
+            "postgresql://host/db."
+        )
     url = storage
     if url.startswith("postgresql://"):  # the driver of td3[tune-postgres]
         url = url.replace("postgresql://", "postgresql+psycopg://", 1)
@@ -253,5 +258,5 @@ def open_storage(
 
 def shown(storage: str) -> str:
     """The address without user and password."""
-    scheme, _, rest = storage.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+    scheme, separator, rest = storage.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if separator else storage
