@@ -107,6 +107,7 @@ ROWS = {
     24: Row("configurations", "tests/config tests/cli"),
     25: Row("files of released versions", "tests/formats"),
     26: Row("local pages", "tests/test_serving.py"),
+    27: Row("lost nodes, workers and drivers of a cluster", "tests/cluster/test_cluster_runs.py"),
 }
 
 

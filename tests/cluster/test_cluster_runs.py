@@ -1,4 +1,4 @@
-"""`td3 train --cluster` on a real Ray cluster of three nodes, which are lost in the middle."""
+"""`td3 train` and `td3 tune` on a real Ray cluster, whose nodes are lost in the middle."""
 
 import json
 import os
@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.long import LONG
 from support.orphans import is_running
-from support.ray_cluster import RayCluster
+from support.ray_cluster import NODES, RayCluster
 from support.run_tools import command, different, flags, tiny, train_in_pieces
 
 from td3.cluster.mirror import newest_complete
@@ -23,16 +24,16 @@ import time
 from pathlib import Path
 from gymnasium.envs.classic_control import PendulumEnv
 
-STEPS, WAITS_AT = [0], 900
+STEPS = [0]
 
 class Gated(PendulumEnv):
     def __init__(self, gate, render_mode=None):
         super().__init__(render_mode)
-        self.gate = Path(gate)
+        self.gate, self.limit = Path(gate), Path(gate).with_name("limit")
 
     def step(self, action):
         STEPS[0] += 1
-        while STEPS[0] > WAITS_AT and not self.gate.exists():
+        while not self.gate.exists() and STEPS[0] > int(self.limit.read_text()):
             time.sleep(0.05)
         return super().step(action)
 """
@@ -45,6 +46,8 @@ class Project:
     def __init__(self, folder: Path, cluster: RayCluster) -> None:
         self.folder, self.cluster, self.gate = folder, cluster, folder / "gate"
         (folder / "gated.py").write_text(GATED)
+        self.limit = folder / "limit"  # steps of a process until it waits
+        self.limit.write_text("900")
         self.runs = folder / "runs"
         self.processes: list[subprocess.Popen[bytes]] = []
 
@@ -58,7 +61,7 @@ class Project:
             command(*words),
             cwd=self.folder,
             env=self.cluster.environment,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
         self.processes.append(process)
@@ -91,6 +94,8 @@ def project(
 ) -> Iterator[Project]:
     monkeypatch.syspath_prepend(str(tmp_path))  # comparisons make the environment
     own = Project(tmp_path, cluster)
+    while len(cluster.nodes) < NODES:  # a test before this one killed some
+        cluster.add()
     yield own
     for process in own.processes:
         if process.poll() is None:
@@ -134,7 +139,7 @@ def test_killed_driver_node_and_process_give_results_of_one_machine(project: Pro
     driver = project.start("resume", "runs/out")
     until(lambda: len(project.workers()) == 3, driver)
     os.kill(project.workers()["0001"], signal.SIGKILL)
-    project.cluster.kill(0)
+    project.cluster.kill(project.cluster.nodes[0])
     project.gate.touch()
     messages = end(driver)
     assert "it continues from" in messages
@@ -166,7 +171,47 @@ def test_ctrl_c_saves_everywhere_and_resume_takes_checkpoints_from_storage(
     project.check_equal(stored, [(0, 1), (1, 1)])
 
 
-def test_no_free_place_and_missing_package_are_one_sentence(project: Project) -> None:
+SEARCH = (
+    "tune gated:Gated --recipe quick --trials 4 --seeds 1 --rows 4 --steps 400 --evaluations 4 "
+    "--episodes 1 --pruner none --confirm 0 --device cpu --environment.max-episode-steps 50 "
+    "--loop.random-steps 100 --agent.hidden-sizes 16 16 --agent.batch-size 16"
+)
+"""Without pruning, a trial does not depend on when the others end. So two populations have the
+trials of one."""
+
+
+def test_search_with_killed_driver_node_and_process_has_trials_of_one_machine(
+    project: Project,
+) -> None:
+    words = [*SEARCH.split(), "--environment.kwargs", "gate", str(project.gate)]
+    run, alone = project.runs / "out", project.runs / "alone"
+    place = ["--cluster", project.cluster.address, "--populations", "2", "--json"]
+    driver = project.start(*words, *place, "--run", str(run))
+    until(lambda: has_checkpoints(run, 2), driver)
+    workers = project.workers()
+    assert sorted(workers) == ["0000", "0001"]
+    if LONG:
+        driver.kill()
+        driver.communicate()
+        until(lambda: not any(map(is_running, workers.values())))
+        project.limit.write_text("20")
+        driver = project.start("tune", "--resume", str(run), "--json")
+        until(lambda: len(project.workers()) == 2, driver)
+        os.kill(project.workers()["0001"], signal.SIGKILL)
+    for node in project.cluster.nodes[1:]:  # the populations have two nodes, and one is left
+        project.cluster.kill(node)
+    project.gate.touch()
+    output, errors = driver.communicate(timeout=SECONDS)
+    assert driver.returncode == 0, errors.decode()
+    assert len(json.loads(output)["trials"]) == 4
+    assert list(project.cluster.folder.glob("td3-cluster-*/*")) == []
+
+    end(project.start(*words, "--run", str(alone)))
+    for name in ("trials.csv", "best.toml"):
+        assert (run / name).read_text() == (alone / name).read_text()
+
+
+def test_no_free_place_is_one_sentence(project: Project) -> None:
     project.gate.touch()
     busy = subprocess.Popen(
         [command()[0], "-W", "ignore", "-c", OCCUPY, project.cluster.address],
@@ -179,6 +224,12 @@ def test_no_free_place_and_missing_package_are_one_sentence(project: Project) ->
     assert busy.stdout.readline()
     message = end(project.on_cluster(1, "out", "--wait", "1s"), 2)
     assert "The cluster has no free resources: a population needs 1 CPU" in message
+    run = project.runs / "search"
+    place = ["--cluster", project.cluster.address, "--wait", "1s", "--run", str(run)]
+    words = [*SEARCH.split(), "--environment.kwargs", "gate", str(project.gate)]
+    message = end(project.start(*words, *place), 2)
+    assert "The cluster has no free resources: a population needs 1 CPU" in message
+    assert not run.exists()
     busy.communicate()
 
 

@@ -40,6 +40,8 @@ class RayCluster:
                 text=True,
             )
         self.address = str(self.answer()["address"])
+        self.nodes = list(range(nodes))
+        """The nodes that train and are alive."""
 
     def answer(self) -> dict[str, object]:
         assert self.process.stdout
@@ -53,13 +55,14 @@ class RayCluster:
         print(*words, file=self.process.stdin, flush=True)
         return self.answer()
 
-    def kill(self, node: object) -> None:
+    def kill(self, node: int) -> None:
         """Kill the node with this index, as a power failure would."""
         self.command("kill", node)
+        self.nodes.remove(node)
 
-    def add(self, **variables: str) -> int:
-        """Add a node whose processes have these environment variables; its index."""
-        return int(str(self.command("add", json.dumps(variables))["node"]))
+    def add(self, **variables: str) -> None:
+        """Add a node whose processes have these environment variables."""
+        self.nodes.append(int(str(self.command("add", json.dumps(variables))["node"])))
 
     def close(self) -> None:
         assert self.process.stdin
