@@ -159,24 +159,8 @@ def describe_saved(step: int | None) -> str:
     return "stopped before its first checkpoint" if step is None else f"is saved at step {step:,}"
 
 
-<<<<<<< HEAD
 def open_cluster_display(title: str, quiet: bool) -> AbstractContextManager[ClusterDisplay]:
     return close_at_end(ClusterDisplay(title, quiet))
-=======
-def describe_saved(step: int | None) -> str:
-    """How far a population is that was stopped; it may have been loading."""
-    return "stopped before its first checkpoint" if step is None else f"is saved at step {step:,}"
-
-
-@contextlib.contextmanager
-def open_cluster_display(title: str, quiet: bool) -> Iterator[ClusterDisplay]:
-    display = ClusterDisplay(title, quiet)
-    try:
-        yield display
-    finally:
-        with contextlib.suppress(OSError, SystemExit):  # the terminal is gone
-            display.close()
->>>>>>> tune20
 
 
 def describe_cluster(nodes: int, cpus: float, gpus: float) -> str:
