@@ -11,9 +11,9 @@ from support.damage import delete, flip, truncate
 from support.run_tools import different, tiny, train_in_pieces
 
 from td3.cli import main
-from td3.doctor.run_checks import check_run
+from td3.doctor.run_checks import check_run, repair_run
 from td3.launch.resume import resume
-from td3.run.lock import lock_run
+from td3.run.lock import LOCK_FILE, lock_run
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +83,22 @@ def test_damage_is_found_repaired_and_kept_aside(
     after = findings(run)
     if verdict != LOSSY:
         assert {k: v for k, v in after.items() if k not in ("resume", "metrics")} == {}
-    assert damaged in [path.read_bytes() for path in (run / "aside").rglob("*") if path.is_file()]
+    kept = [run / name, *(run / "aside").rglob("*")]  # records that can all be read stay in place
+    assert damaged in [path.read_bytes() for path in kept if path.is_file()]
     assert resume(run, steps=500) == 0  # two new checkpoints
     assert [k for k in findings(run) if k != "resume"] == []
+
+
+def test_second_repair_of_the_records_changes_nothing(run: Path) -> None:
+    truncate(run / "metrics.jsonl")
+    assert len(repair_run(run)) == 1
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.name != LOCK_FILE}
+    repair_run(run)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(list((run / "aside").iterdir())) == 1
+    assert "keep the readable records" in next(
+        c.advice for c in check_run(run) if c.name == "metrics"
+    )
 
 
 def test_lost_settings_are_written_again_from_a_checkpoint(run: Path) -> None:

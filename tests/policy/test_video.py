@@ -44,6 +44,29 @@ def test_encode_ffmpeg_error_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_encode_that_fails_keeps_the_older_film(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, film = tmp_path / "ffmpeg", tmp_path / "film.mp4"
+    film.write_bytes(b"older")
+    program.write_text('#!/bin/sh\nfor last; do :; done\ncat > "$last"\necho full >&2\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(video, "find_ffmpeg", lambda: str(program))
+    with pytest.raises(UserError, match=r"film.mp4: full\.$"):
+        encode(film, [np.zeros((40, 40, 3), np.uint8)], 10, [])
+    assert film.read_bytes() == b"older"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ffmpeg", "film.mp4"]
+
+
+def test_encode_does_not_write_through_a_link_in_a_run(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").touch()
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / ".writing-film.mp4").symlink_to(tmp_path / "mine.mp4")
+    with pytest.raises(UserError, match="is a symbolic link"):
+        encode(tmp_path / "videos" / "film.mp4", [np.zeros((40, 40, 3), np.uint8)], 10, [])
+    assert not (tmp_path / "mine.mp4").exists()
+
+
 @pytest.mark.parametrize("text", ["Task-v0 · step 1,000", "a name that does not fit " * 3])
 def test_add_caption_puts_text_into_a_bar_below_the_frame(text: str) -> None:
     frame = np.full((240, 320, 3), 77, np.uint8)

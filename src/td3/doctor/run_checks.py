@@ -23,6 +23,9 @@ from td3.text import count
 from td3.training.recovery import keep_readable
 
 HINT = "td3 doctor RUN --repair keeps the newest valid state and moves the rest to RUN/aside."
+KEEPS_READABLE = (
+    "td3 resume and --repair keep the readable records. Its next checkpoint stores a new checksum."
+)
 IGNORED = "td3 resume does without it."
 
 
@@ -119,7 +122,7 @@ def check_checkpoints(state: RunState) -> Iterator[Check]:
 
 def check_metrics(state: RunState) -> Check:
     if damage := metrics_damage(state):
-        return Check("metrics", "error", f"metrics.jsonl {damage}.", HINT)
+        return Check("metrics", "error", f"metrics.jsonl {damage}.", KEEPS_READABLE)
     return Check("metrics", "ok", "metrics.jsonl has all records up to the checkpoint")
 
 

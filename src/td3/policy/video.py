@@ -13,7 +13,7 @@ from td3.environments.environment import Environment
 from td3.environments.watch import CALL, Interrupted, as_run_stopped
 from td3.environments.wrappers import track_with_camera
 from td3.errors import UserError, first_line
-from td3.files import check_output, make_writable
+from td3.files import TEMPORARY, check_output, make_writable, remove
 from td3.policy.evaluation import episode_seeds
 from td3.policy.policy import Policy
 
@@ -176,15 +176,20 @@ def write_gif(path: Path, frames: Sequence[Frame], fps: int) -> None:
 
 
 def encode(path: Path, frames: Sequence[Frame], fps: int, options: list[str]) -> None:
-    """Pipe raw frames through ffmpeg."""
+    """Pipe raw frames through ffmpeg; an older film stays until the new one is complete."""
     height, width, _ = frames[0].shape
     if any(frame.shape != frames[0].shape for frame in frames):
         raise UserError("Frames differ in size; a video needs frames of one size.")
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps)]
-    command = [find_ffmpeg(), "-y", "-loglevel", "error", *source, "-i", "-", *options, str(path)]
+    temporary = path.with_name(TEMPORARY + path.name)
+    check_output(temporary)
+    command = [find_ffmpeg(), "-y", "-loglevel", "error", *source, "-i", "-", *options]
+    command.append(str(temporary.absolute()))  # its name may begin with a dash
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         _, problem = process.communicate(b"".join(frame.tobytes() for frame in frames))
     if process.returncode:
+        remove(temporary)
         reason = problem.decode(errors="replace").strip().splitlines() or ["no error message"]
-        raise UserError(f"ffmpeg could not write {path}: {reason[-1]}.")
+        raise UserError(f"ffmpeg could not write {path}: {reason[-1].rstrip('.')}.")
+    temporary.replace(path)

@@ -34,15 +34,23 @@ def restore_metrics(recorder: Recorder, facts: dict[str, Any]) -> list[str]:
 def keep_readable(run: Path, length: int, last_step: int) -> str:
     """Keep the records of a damaged metrics.jsonl that can be read; returns a remark."""
     path = run / "metrics.jsonl"
-    records = JsonLines(path)
-    kept = [line for line in records.lines(length) if is_record(line, last_step)]
-    records.close()
-    before = f"; the old file is {copy_aside(run, path)}" if path.stat().st_size else ""
-    replace_file(path, b"".join(kept))
+    kept, before = readable_records(path, length, last_step), ""
+    size = path.stat().st_size
+    if size != sum(map(len, kept)):
+        before = f"; the old file is {copy_aside(run, path)}" if size else ""
+        replace_file(path, b"".join(kept))
     return (
         f"{path.name} is not as it was when the checkpoint was written; "
         f"{len(kept)} readable records are kept{before}"
     )
+
+
+def readable_records(path: Path, length: int, last_step: int) -> list[bytes]:
+    """The records in the first `length` bytes of metrics.jsonl that can be read."""
+    records = JsonLines(path)
+    kept = [line for line in records.lines(length) if is_record(line, last_step)]
+    records.close()
+    return kept
 
 
 def is_record(line: bytes, last_step: int) -> bool:
