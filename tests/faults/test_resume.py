@@ -52,6 +52,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "prioritized replay": {"variant": "lap", "seeds": 2},
     "random subsets of critics": {"variant": "ensemble", "seeds": 2},
+    "flash, noise held": {
+        "variant": {"name": "flash", "critic_width": 8, "actor_width": 8, "bins": 11},
+        "agent": {"learning_rate_schedule": "cosine"},
+        "loop": {"exploration": "zeta"},
+        "seeds": 2,
+    },
+    "lean, limits of a grid": {
+        "variant": {"name": "lean", "bins": 11},
+        "environment": {"normalize_observations": True, "count": 3},
+        "loop": {"exploration": "zeta"},
+        "grid": {"variant.limit": [2.0, 5.0]},
+    },
     "grid over a setting of the variant": {
         "variant": "huber",
         "grid": {"variant.delta": [0.5, 1.0], "agent.tau": [0.01, 0.1]},
@@ -238,6 +250,8 @@ def test_read_only_folder_is_refused(tmp_path: Path) -> None:
         "three environments",
         "normalised, rewards scaled",
         "ring never full",
+        "flash, noise held",
+        "lean, limits of a grid",
     ],
 )
 def test_gpu_learner_in_pieces_gives_the_same_numbers(
