@@ -145,28 +145,29 @@ def test_page_asks_before_it_imports_a_class_of_a_user(microscope: Microscope, r
     assert replaced.startswith("OwnUpdate replaces this: OwnUpdate.combine · microscope.py, line")
 
 
-LONG = 20_000  # steps: the experiment must not end before the page stops it
+LONG = 100_000  # updates: the experiment must not end before the page stops it
 
 
 def test_page_trains_without_a_trick_beside_td3(
     microscope: Microscope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "STEPS", LONG)
-    monkeypatch.setattr(background, "SEEDS", 1)
     start = background.Experiment.start
     monkeypatch.setattr(
         background.Experiment,
         "start",
-        lambda self, *given: start(self, *given, steps=LONG, seeds=1),
+        lambda self, *given: start(self, *given, updates=LONG, seeds=1),
     )
     page = microscope.page
     microscope.open("td3")
     assert page.locator("#start").is_disabled()
+    assert "noise with mean 0" in microscope.text("#tricks .about:visible")
+    page.select_option("#task", "pendulum")
+    assert "Here the tricks change little" in microscope.text("#tricks .about:visible")
     page.select_option("#task", "noise")
     page.locator("#tricks input[name=smoothing]").uncheck()
     page.click("#start")
     page.wait_for_selector("#stop:visible")
-    assert microscope.text("#progress").startswith("Training without smoothing: step ")
+    assert microscope.text("#progress").startswith("Training without smoothing: ")
     page.wait_for_selector("#trick-error:visible")  # live, before the end
     assert microscope.colours("#trick-error") > 3
     page.click("#stop")

@@ -216,15 +216,17 @@ def experiment() -> Iterator[Experiment]:
 
 
 def test_experiment_trains_and_its_folder_goes(experiment: Experiment) -> None:
-    experiment.start(experiment.key, "noise", ["delay"], steps=510, seeds=1)
+    experiment.start(experiment.key, "noise", ["delay"], updates=500, seeds=1)
     assert experiment.folder is not None
     folder = Path(experiment.folder.name)
     wait_for(lambda: not experiment.state()["running"])
     found = experiment.state()
     assert found["ended"] == "finished"
-    assert {name: len(own) for name, own in found["curves"].items()} == dict.fromkeys(
-        ("return", "predicted", "achieved"), 2
-    )
+    for name in ("predicted", "achieved"):
+        curves = found["curves"][name]
+        assert list(curves) == ["0", "1"]
+        assert [updates for updates, _ in curves["0"]] == [0, 500]
+    assert [updates for updates, _ in found["curves"]["q"]["1"]] == [500]
     for points in found["curves"]["achieved"].values():
         assert {value for _, value in points} == {0}  # the expected rewards of this world
     experiment.stop()
@@ -239,7 +241,7 @@ def test_experiment_starts_with_its_key_once(experiment: Experiment) -> None:
             experiment.start(wrong, "noise", ["twin"])
     with pytest.raises(td3.UserError, match="at least one of"):
         experiment.start(key, "noise", ["twin", "--run=/tmp/x"])
-    with pytest.raises(td3.UserError, match="task must be one of: pendulum, noise"):
+    with pytest.raises(td3.UserError, match="task must be one of: noise, pendulum"):
         experiment.start(key, "os:system", ["twin"])
     assert experiment.link is None
     experiment.start(key, "noise", ["twin"])

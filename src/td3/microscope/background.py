@@ -13,10 +13,9 @@ from typing import Any
 
 from td3.environments.workers.processes import Link, start_process
 from td3.errors import UserError
-from td3.microscope.experiment import RETURNS, TASKS
+from td3.microscope.experiment import RETURNS, TASKS, Task
 from td3.microscope.tricks import TRICKS
 
-STEPS, SEEDS = 6000, 3
 PATIENCE = 60.0
 
 
@@ -29,7 +28,8 @@ class Experiment:
         self.starter = ThreadPoolExecutor(1, "td3-experiment")
         self.link: Link | None = None
         self.folder: tempfile.TemporaryDirectory[str] | None = None
-        self.task, self.off = "", tuple[str, ...]()
+        self.task, self.off = "noise", tuple[str, ...]()
+        self.updates, self.seeds = TASKS[self.task].updates, TASKS[self.task].seeds
         self.ended = ""
         self.key = secrets.token_urlsafe(16)
         """What a request to start must repeat, once: a link or a reload cannot start anything."""
@@ -41,10 +41,17 @@ class Experiment:
         task: str,
         off: Sequence[str],
         *,
-        steps: int = STEPS,
-        seeds: int = SEEDS,
+        updates: int = 0,
+        seeds: int = 0,
     ) -> None:
         """Start again on this task without these tricks; the experiment before it is ended.
+
+        Args:
+            key: The current key.
+            task: A name in `TASKS`.
+            off: The tricks to turn off.
+            updates: Updates of each agent; 0: those of the task.
+            seeds: Agents of each kind; 0: those of the task.
 
         Raises:
             UserError: The key is not the current one, or there is no such task or trick.
@@ -62,8 +69,10 @@ class Experiment:
             self.folder = tempfile.TemporaryDirectory(prefix="td3-tricks-")
             self.off, self.ended = tuple(dict.fromkeys(off)), ""
             self.task = task
-            facts: dict[str, Any] = {"folder": self.folder.name, "task": task, "off": self.off}
-            facts |= {"steps": steps, "seeds": seeds}
+            self.updates = updates or TASKS[task].updates
+            self.seeds = seeds or TASKS[task].seeds
+            facts: dict[str, Any] = {"folder": self.folder.name, "name": task, "off": self.off}
+            facts |= {"updates": self.updates, "seeds": self.seeds}
             self.link = self.starter.submit(
                 start_process, "td3.microscope.experiment", "the experiment", PATIENCE
             ).result()
@@ -89,15 +98,15 @@ class Experiment:
         with self.lock:
             running = self.is_running()
             folder = Path(self.folder.name) if self.folder else None
-            curves = read_curves(folder) if folder else {}
+            curves = read_curves(folder, TASKS[self.task]) if folder else {}
             return {
                 "key": self.key,
                 "task": self.task,
                 "off": self.off,
                 "running": running,
                 "ended": self.ended,
-                "steps": STEPS,
-                "seeds": SEEDS,
+                "updates": self.updates,
+                "seeds": self.seeds,
                 **curves,
             }
 
@@ -114,23 +123,26 @@ class Experiment:
         return not self.ended
 
 
-def read_curves(folder: Path) -> dict[str, Any]:
-    """Steps and values of each agent: returns, Q and what was achieved."""
+def read_curves(folder: Path, task: Task) -> dict[str, Any]:
+    """Updates and values of each agent: returns, Q and what was achieved."""
     curves: dict[str, dict[str, list[Any]]] = {}
     for record in read_lines(folder / "run" / "metrics.jsonl"):
         if record.get("kind") == "evaluation":
-            add(curves, "return", record, record["mean_return"])
+            add(curves, "return", record, "mean_return", task)
         elif record.get("kind") == "train" and record.get("q") is not None:
-            add(curves, "q", record, record["q"])
+            add(curves, "q", record, "q", task)
     for record in read_lines(folder / RETURNS):
-        add(curves, "predicted", record, record["predicted"])
-        add(curves, "achieved", record, record["achieved"])
+        add(curves, "predicted", record, "predicted", task)
+        add(curves, "achieved", record, "achieved", task)
     return {"curves": curves}
 
 
-def add(curves: Any, name: str, record: dict[str, Any], value: float) -> None:
-    agents = curves.setdefault(name, {})
-    agents.setdefault(str(record["agent"]), []).append([record["step"], value])
+def add(curves: Any, name: str, record: dict[str, Any], key: str, task: Task) -> None:
+    """Append a point to the curve of an agent, without those of the random steps."""
+    updates = task.updates_at(record["step"])
+    if updates >= 0:
+        agents = curves.setdefault(name, {})
+        agents.setdefault(str(record["agent"]), []).append([updates, record[key]])
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

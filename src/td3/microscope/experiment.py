@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import sys
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,28 +23,51 @@ from td3.microscope.tricks import DELAY, TRICKS, WithoutTricks
 from td3.training.callbacks import Callback, LiveRun
 
 NICE = 10
-TASKS: dict[str, dict[str, Any]] = {
-    "pendulum": {"environment": {"id": "Pendulum-v1"}, "loop.replay_size": 15_000},
-    "noise": {
-        "environment": {"id": "td3.microscope.world:NoisyWorld"},
-        "loop.replay_size": 1000,  # noise that is sampled again and again is learned
-    },
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the agents of an experiment learn, and for how long."""
+
+    environment: str
+    random_steps: int
+    updates: int
+    seeds: int
+    updates_per_step: int = 1
+    tau: float = 0.005
+    evaluations: bool = False
+    """Whether the return is measured on the way."""
+
+    def updates_at(self, step: int) -> int:
+        """Updates until an environment step; negative during the random steps."""
+        return (step - self.random_steps) * self.updates_per_step
+
+
+TASKS = {
+    # Nearly all transitions are random ones, sampled again and again: the critics learn their
+    # noise. New ones would show the actor what its actions are really worth.
+    "noise": Task("td3.microscope.world:NoisyWorld", 3000, 4000, 5, 100, tau=0.02),
+    "pendulum": Task("Pendulum-v1", 500, 5500, 3, evaluations=True),
 }
-EPISODES = 2
+EVERY = 500  # updates between measurements
+EPISODES = 2  # to compare predicted and achieved values
 RETURNS = "returns.jsonl"
 
 
 class Compare(Callback):
-    """Writes predicted and achieved values of each agent after every evaluation."""
+    """Writes predicted and achieved values of each agent, every `EVERY` updates."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, file: Path, task: Task) -> None:
+        self.file, self.task = file, task
 
-    def on_evaluation(self, run: LiveRun, evaluations: list[dict[str, Any]]) -> None:
+    def on_step(self, run: LiveRun) -> None:
+        updates = self.task.updates_at(run.step)
+        if updates < 0 or updates % EVERY:
+            return
         with self.file.open("a", encoding="utf-8") as file:
-            for record in evaluations:
-                found = measure_returns(specimen_of(run, record["agent"]), EPISODES)
-                facts = {"step": record["step"], "agent": record["agent"]}
+            for agent in range(run.config.agents):
+                found = measure_returns(specimen_of(run, agent), EPISODES)
+                facts: dict[str, Any] = {"step": run.step, "agent": agent}
                 facts |= {
                     "predicted": float(found.predicted.mean()),
                     "achieved": float(found.achieved.mean()),
@@ -54,7 +78,7 @@ class Compare(Callback):
 def specimen_of(run: LiveRun, agent: int) -> Specimen:
     """One agent of a running training. The world of noise is without its noise."""
     member = dataclasses.replace(run.config.member(agent), device="cpu")
-    if member.environment.id == TASKS["noise"]["environment"]["id"]:
+    if member.environment.id == TASKS["noise"].environment:
         expected = dataclasses.replace(member.environment, kwargs={"noise": 0.0})
         member = dataclasses.replace(member, environment=expected)
     return Specimen(
@@ -70,30 +94,35 @@ def specimen_of(run: LiveRun, agent: int) -> Specimen:
     )
 
 
-def train_without(folder: Path, task: str, off: list[str], steps: int, seeds: int) -> None:
+def train_without(folder: Path, name: str, off: list[str], updates: int, seeds: int) -> None:
     """Train `seeds` agents as TD3 and as many without these tricks, with the same seeds."""
-    delayed = "delay" not in off
+    task, delayed = TASKS[name], "delay" not in off
+    steps = task.random_steps + updates // task.updates_per_step
+    settings: dict[str, Any] = {
+        "environment": {"id": task.environment},
+        "agent.tau": task.tau,
+        "agent.policy_freq": DELAY if delayed else 1,
+        "loop.steps": steps,
+        "loop.random_steps": task.random_steps,
+        "loop.updates_per_step": task.updates_per_step,
+        "loop.replay_size": steps,
+        "loop.log_every": EVERY // task.updates_per_step,
+        "evaluation.every": EVERY if task.evaluations else steps,
+        "evaluation.episodes": 3,
+        "checkpoint.every": steps,
+    }
     train(
         recipe="quick",
         run=folder / "run",
         quiet=True,
-        callbacks=[Compare(folder / RETURNS)],
-        variant={"name": WithoutTricks, **{name: name not in off for name in TRICKS}},
+        callbacks=[Compare(folder / RETURNS, task)],
+        variant={"name": WithoutTricks, **{trick: trick not in off for trick in TRICKS}},
         grid={"variant.changed": (0.0, 1.0)},
         seeds=seeds,
         execution="eager",
         threads=1,
         device="cpu",
-        **{
-            **TASKS[task],
-            "agent.policy_freq": DELAY if delayed else 1,
-            "loop.steps": steps,
-            "loop.random_steps": 500,
-            "loop.log_every": 250,
-            "evaluation.every": 500,
-            "evaluation.episodes": 3,
-            "checkpoint.every": steps,
-        },
+        **settings,
     )
 
 

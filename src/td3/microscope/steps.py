@@ -110,8 +110,9 @@ STEPS = {
     ),
     12: Step(
         "The critic step",
-        "Adam moves every weight of both critics a little. Afterwards their values are, on "
-        "average, slightly closer to the targets.",
+        "Adam moves every weight of both critics a little, in a direction averaged over many "
+        "updates. Over many updates the values come closer to the targets; one step may also "
+        "move them away.",
         "<var>θ</var><sub>Q</sub> ← Adam(<var>θ</var><sub>Q</sub>, ∇<var>L</var>)",
         ("minimize", "make_optimizer"),
         ("algorithm/trained.py", "minimize"),
