@@ -19,6 +19,7 @@ from td3.bench.measure import (
 )
 from td3.bench.update import prepare_update, update_figures
 from td3.config import Config
+from td3.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,11 @@ def bench_update_and_products(
     """Measure updates in turn with their matrix products alone."""
     circumstances = describe_circumstances()
     prepared = prepare_update(config, state_dim, action_dim)
+    if prepared.flop is None:
+        raise UserError(
+            f"The variant {config.variant.name} has networks of its own, whose matrix products are "
+            "not known; use 'td3 bench update'."
+        )
     agent, agents = config.agent, config.agents
     sizes = (state_dim, action_dim, agent.hidden_sizes, agent.batch_size, agents)
     multiplier = Multiplier(update_products(*sizes), prepared.device)

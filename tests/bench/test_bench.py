@@ -69,6 +69,15 @@ def test_update_json_has_figures_settings_and_machine(capsys: pytest.CaptureFixt
     assert {"torch", "numpy", "python"} <= report["versions"].keys()
 
 
+def test_update_of_a_variant_with_own_networks_has_no_count_of_operations(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = bench(capsys, "update", "--recipe", "quick", "--variant", "lean")
+    assert "update_gigaflop_per_second" not in report["figures"]
+    assert "megaflop_per_update" not in report["settings"]
+    assert report["figures"]["updates_per_second"]["median"] > 0
+
+
 def test_throughput_shares_of_a_step_sum_to_100(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,11 @@ class PreparedUpdate(NamedTuple):
     action_dim: int
 
     @property
-    def flop(self) -> float:
+    def flop(self) -> float | None:
+        """Of the matrix products of an update; None for networks other than TD3's."""
+        kind = type(self.learner.agent)
+        if (kind.make_actor, kind.make_critic) != (TD3.make_actor, TD3.make_critic):
+            return None
         sizes = (self.state_dim, self.action_dim, self.config.agent.hidden_sizes)
         agent = self.config.agent
         return update_flop(*sizes, agent.batch_size, self.config.agents, agent.policy_freq)
@@ -40,7 +44,7 @@ class PreparedUpdate(NamedTuple):
         return measure.describe_settings(self.config, self.device, rounds) | {
             "state_dim": self.state_dim,
             "action_dim": self.action_dim,
-            "megaflop_per_update": self.flop / 1e6,
+            **({"megaflop_per_update": self.flop / 1e6} if self.flop else {}),
         }
 
 
@@ -54,13 +58,17 @@ def bench_update(config: Config, state_dim: int, action_dim: int, rounds: Rounds
     return Benchmark("update", prepared.describe(rounds), figures, circumstances)
 
 
-def update_figures(seconds: list[float], flop: float, agents: int) -> dict[str, Figure]:
+def update_figures(seconds: list[float], flop: float | None, agents: int) -> dict[str, Figure]:
     """Return the figures for these seconds per update, one per round."""
-    return {
+    speeds = {
         "updates_per_second": Figure("1/s", [1 / s for s in seconds]),
         "agent_updates_per_second": Figure("1/s", [agents / s for s in seconds]),
         "milliseconds_per_update": Figure("ms", [1e3 * s for s in seconds]),
-        "update_gigaflop_per_second": Figure("GFLOP/s", [flop / s / 1e9 for s in seconds]),
+    }
+    if flop is None:
+        return speeds
+    return speeds | {
+        "update_gigaflop_per_second": Figure("GFLOP/s", [flop / s / 1e9 for s in seconds])
     }
 
 

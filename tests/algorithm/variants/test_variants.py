@@ -1,6 +1,7 @@
 """The built-in variants compute what their docstrings say."""
 
 import inspect
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,16 @@ def test_builtin_variant_passes_check_variant(name: str, monkeypatch: pytest.Mon
     assert report.failed == []
     assert len(report.passed) >= 5
     assert report.notes == [], "each built-in variant runs in the fast modes"
+
+
+@pytest.mark.parametrize("name", ["flash", "lean"])
+def test_variant_without_its_ingredients_passes_check_variant(name: str) -> None:
+    kind = load_variant(name)
+    switches = {own.name: False for own in fields(kind.Settings) if own.default is True}
+    assert len(switches) >= 3
+    report = td3.testing.check_variant(kind, QUICK.get(name, {}) | switches, learns=False)
+    assert report.failed == []
+    assert report.notes == []
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN.keys() - {"flash", "lean"}))
