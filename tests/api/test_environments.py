@@ -88,7 +88,7 @@ def test_resume_command_takes_an_environment_that_moved_into_a_module(
     for wrong, message in (
         ("Pendulum-v1", "must be module:name"),
         ("support.worker_tasks:Countin", "has no 'Countin'"),
-        ("no_such_module:Env", "importing no_such_module failed"),
+        ("no_such_module:Env", "; td3 looks in the current folder and the installed packages."),
     ):
         assert main([*resume, wrong]) == 2
         assert message in capsys.readouterr().err

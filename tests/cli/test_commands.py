@@ -130,9 +130,14 @@ def test_grid_trains_reports_and_resumes(tmp_path: Path) -> None:
     assert [curve["seeds"] for curve in outcome["curves"]] == [2, 2, 2, 2]
     assert sorted(outcome["runs"][0]["frozen"]) == ["4", "5", "6", "7"]
     played = td3("evaluate", folder, "--episodes", "1").stdout.splitlines()
-    assert sum("critic_learning_rate 0.001, tau 0.1" in line for line in played) == 2 + 1
-    assert [line.split()[0] for line in played[-4:]] == ["all"] * 4  # one for each setting
-    assert all("mean of 2 seeds, 95 % interval" in line for line in played[-4:])
+    assert [line.split()[0] for line in played[1:]] == [
+        own
+        for k in range(0, 8, 2)
+        for own in ("critic_learning_rate", f"agent-{k}", f"agent-{k + 1}", "all")
+    ]
+    assert played.count("critic_learning_rate 0.001, tau 0.1") == 1
+    assert all("  2 seeds, 95 % interval " in line for line in played[4::4])
+    assert max(map(len, played)) <= 80
 
 
 def test_over_seeds_gives_students_interval() -> None:
@@ -242,9 +247,19 @@ def test_train_tracks_with_wandb_offline(tmp_path: Path) -> None:
     assert log.stat().st_size > 1000
 
 
-def test_resume_of_finished_run_needs_more_steps(run: Path, tmp_path: Path) -> None:
+def test_resume_of_finished_run_needs_more_steps(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     done = td3("resume", run, code=2)
-    assert "is finished: it has all its 400 steps" in done.stderr
+    assert done.stderr.endswith(
+        f"td3: {run} is finished (400 steps). To train longer: td3 resume {run} --steps 800\n"
+    )
+    before = sorted(run.rglob("*"))
+    assert main(["resume", str(run), "--steps", "100"]) == 2
+    assert capsys.readouterr().err == (
+        f"td3: {run} already has 400 steps; give --steps a larger number.\n"
+    )
+    assert sorted(run.rglob("*")) == before
     td3("train", *SMALL, "--run", tmp_path / "run", "--quiet")
     td3("resume", tmp_path / "run", "--steps", "500", "--quiet")
     assert (tmp_path / "run/checkpoints/000000500").is_dir()

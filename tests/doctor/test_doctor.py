@@ -384,6 +384,16 @@ def test_rendering_check_suggests_missing_extra(monkeypatch: pytest.MonkeyPatch)
     assert check.command == "pip install 'td3[video]'"
 
 
+def test_missing_extras_are_listed_with_one_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_checks, "has_extra", lambda package, name: name == "video")
+    check = machine_checks.check_extras()
+    assert check.message == "installed: video"
+    assert check.advice.startswith("Not installed: ")
+    assert check.advice.endswith(". Install one, e.g.:")
+    assert check.command == "pip install 'td3[mujoco]'"
+    assert max(map(len, entry(check).splitlines())) <= 80
+
+
 def test_has_extra_follows_markers_and_nested_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = {
         "td3": [

@@ -49,6 +49,16 @@ def test_intact_run_has_no_findings_and_is_not_changed(
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
 
 
+def test_finished_run_is_said_to_need_more_steps(run: Path) -> None:
+    with (run / "events.jsonl").open("a") as file:
+        file.write('{"time": 0, "event": "finish", "step": 300}\n')
+    assert findings(run)["resume"] == (
+        "finished at step 300; td3 resume RUN --steps N trains longer; --at continues at 200"
+    )
+    truncate(run / "checkpoints/000000300/manifest.json")
+    assert findings(run)["resume"] == "td3 resume continues at step 200"
+
+
 EXACT, LOSSY = "td3 resume continues at step {}", "not exact: transitions are lost"
 DAMAGES = [  # file, check that reports it, what resume does
     ("checkpoints/000000300/state.safetensors", "checkpoint", EXACT.format(200)),

@@ -18,10 +18,10 @@ from td3.run.memory import example_task
 def test_describe_plan_names_steps_evaluations_and_agents() -> None:
     paper = load_recipe("paper")
     assert describe_plan(dataclasses.replace(paper, seeds=3)) == (
-        "Plan: 3 agents, each 1,000,000 steps (the first 25,000 random), "
-        "201 evaluations of 10 episodes"
+        "Plan: 3 agents, 1,000,000 steps each (the first 25,000 random),\n"
+        "      201 evaluations of 10 episodes"
     )
-    assert describe_plan(tiny(loop={"steps": 650})).endswith("6 evaluations of 1 episodes")
+    assert describe_plan(tiny(loop={"steps": 650})).endswith("6 evaluations of 1 episode")
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_start_shows_folder_plan_and_hint_before_training(
     config = dataclasses.replace(tiny(loop={"steps": 200}), recipe="paper")
     start(config, tmp_path / "run", screen)
     assert screen.messages[0] == str(tmp_path / "run")
-    assert screen.messages[1].startswith("Plan: 200 steps (the first 100 random), 3 evaluations")
+    assert screen.messages[1].startswith("Plan: 200 steps (the first 100 random),\n      3 eval")
     assert "--recipe quick" in screen.messages[2]

@@ -10,6 +10,9 @@ from typing import Annotated, Any, Literal
 import tyro
 
 MOST_EPISODES = 1_000_000
+LARGE = 100  # returns from here on are shown with one decimal instead of two
+Row = tuple[str, str, str, str]
+"""Name, mean, standard deviation, more; or a text without a name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,46 +118,61 @@ def success_rate(successes: Any) -> dict[str, float]:
     return {} if successes is None else {"success": float(successes.mean())}
 
 
-def interval(own: dict[str, Any]) -> str:
-    """The confidence interval over seeds; empty for one seed."""
-    if own["agents"] == 1:
-        return ""
-    between = f"{own['mean_return_low']:.2f} to {own['mean_return_high']:.2f}"
-    return f"mean of {own['agents']} seeds, 95 % interval {between}"
-
-
 def table(outcome: dict[str, Any]) -> str:
-    """One line per agent, per group of seeds, and per published score."""
+    """The agents of each setting, all of its seeds together, and published scores."""
     from td3.config import describe_settings
 
     agents = outcome["agents"]
-    width = max(10, *(len(row["agent"]) for row in agents))
-
-    def line(name: str, row: dict[str, Any], more: str) -> str:
-        returns = f"{row['mean_return']:>10.2f} ± {row['std_return']:<9.2f}"
-        settings = describe_settings(row.get("settings", {}))
-        return f"{name:<{width}} {returns} {more}  {settings}".rstrip()
-
-    lines = [line(row["agent"], row, describe_episodes(row)) for row in agents]
-    if len(lines) > len(outcome["settings"]):
-        lines += [line("all", own, interval(own)) for own in outcome["settings"]]
-    published = [row["stated"] for row in agents if row["stated"]]
-    lines += [line("published", own, verdict(own)) for own in published]
     count = outcome["episodes"] // len(agents)
     episodes = f"{count} episode{'s' if count > 1 else ''}{' each' if len(agents) > 1 else ''}"
     title = f"{outcome['environment']}, {episodes}: mean return ± standard deviation over episodes"
-    return "\n".join([title, *lines])
+    digits = 1 if any(abs(row["mean_return"]) >= LARGE for row in agents) else 2
+    rows: list[Row] = []
+    for group in outcome["settings"]:
+        own = [row for row in agents if row.get("settings", {}) == group["settings"]]
+        if setting := describe_settings(group["settings"]):
+            rows.append(("", setting, "", ""))
+        rows += [numbers(row["agent"], row, describe_episodes(row), digits) for row in own]
+        if len(own) > 1:
+            rows.append(numbers("all", group, interval(group, digits), digits))
+    for stated in filter(None, (row["stated"] for row in agents)):
+        more = f"over {stated['episodes']} other episodes"
+        rows += [numbers("published", stated, more, digits), ("", verdict(stated, digits), "", "")]
+    return "\n".join([title, *aligned(rows)])
+
+
+def numbers(name: str, row: dict[str, Any], more: str, digits: int) -> Row:
+    return (name, f"{row['mean_return']:,.{digits}f}", f"{row['std_return']:,.{digits}f}", more)
+
+
+def aligned(rows: list[Row]) -> list[str]:
+    """The rows in columns; one without a name is a line of text."""
+    own = [row for row in rows if row[0]]
+    name, mean, std = (max(len(row[column]) for row in own) for column in range(3))
+    return [
+        f"{row[0]:<{name}}  {row[1]:>{mean}} ± {row[2]:<{std}}  {row[3]}".rstrip()
+        if row[0]
+        else row[1]
+        for row in rows
+    ]
+
+
+def interval(own: dict[str, Any], digits: int = 1) -> str:
+    """The confidence interval over seeds; empty for one seed."""
+    if own["agents"] == 1:
+        return ""
+    low, high = (f"{own[f'mean_return_{end}']:,.{digits}f}" for end in ("low", "high"))
+    return f"{own['agents']} seeds, 95 % interval {low} to {high}"
 
 
 def describe_episodes(row: dict[str, Any]) -> str:
-    step = "" if row["step"] is None else f", policy of step {row['step']:,}"
+    step = "" if row["step"] is None else f"step {row['step']:,}, "
     success = f", success {row['success']:.0%}" if "success" in row else ""
-    return f"episodes of {row['mean_length']:.0f} steps{success}{step}"
+    return f"{step}episodes of {row['mean_length']:,.0f} steps{success}"
 
 
-def verdict(published: dict[str, Any]) -> str:
+def verdict(published: dict[str, Any], digits: int) -> str:
     """Whether the returns lie in the interval that the published score predicts."""
-    low, high = published["expected_low"], published["expected_high"]
+    low, high = (f"{published[f'expected_{end}']:,.{digits}f}" for end in ("low", "high"))
     answer = "reproduced" if published["reproduced"] else "not reproduced"
-    expected = f"expected {low:.2f} to {high:.2f} (99 % interval)"
-    return f"over {published['episodes']} other episodes; {answer}: {expected}"
+    return f"{answer}: expected {low} to {high} (99 % interval)"

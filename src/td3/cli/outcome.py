@@ -48,7 +48,7 @@ def ranking(folder: Path) -> list[str]:
     rows = [row for row in table([read_run(folder)]) if row["kind"] == "group" and row["seeds"]]
     if len(rows) < 2:
         return []
-    lines = ["", "Mean of the last ten evaluations:"]
+    lines = ["", "Mean of the last evaluations (at most ten):"]
     for row in sorted(rows, key=lambda row: (row["frozen"] or 0, -row["last_ten"])):
         lost = f"  ({row['frozen']} of {row['seeds']} diverged)" if row["frozen"] else ""
         lines.append(f"  {row['last_ten']:>10,.1f}  {row['label']}{lost}")

@@ -22,7 +22,7 @@ from td3.config import Config, check, read_toml, to_toml, varied
 from td3.environments.simulators import resolve_version
 from td3.errors import RunStopped, UserError
 from td3.files import replace_file
-from td3.run.folder import RunFolder, create, read_config, rewrite_config
+from td3.run.folder import RunFolder, create, read_config, refuse_used, rewrite_config
 from td3.run.lock import lock_run
 from td3.run.versions import differences
 from td3.signals import StopRequest
@@ -80,6 +80,8 @@ def start(
 ) -> tuple[Path, int]:
     """Start a run on a cluster; returns its folder and an exit code (130 after Ctrl-C)."""
     config = check_config(check(config))
+    if folder:  # refused here, before the cluster is asked
+        refuse_used(folder)
     environment = dataclasses.replace(config.environment, id=resolve_version(config.environment.id))
     config = dataclasses.replace(config, environment=environment)
     with (

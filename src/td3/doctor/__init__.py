@@ -12,7 +12,12 @@ from td3.config.checks import check as check_config
 from td3.doctor.check import Check, check_from_error
 from td3.doctor.environment_checks import check_environment, check_spaces
 from td3.doctor.machine_checks import check_machine
-from td3.environments.simulators import make, resolve_version, silence_pybullet
+from td3.environments.simulators import (
+    describe_outdated,
+    make,
+    resolve_version,
+    silence_pybullet,
+)
 from td3.environments.task import Task
 from td3.errors import UserError, first_line
 from td3.layout import has_images
@@ -50,6 +55,8 @@ def diagnose(config: EnvironmentConfig, steps: int = 2000) -> Diagnosis:
     renders = "rgb_array" in env.metadata.get("render_modes", [])
     limit = config.max_episode_steps or (env.spec.max_episode_steps if env.spec else None)
     env.close()
+    if outdated := describe_outdated(config.id):
+        checks.append(Check("version", "warning", outdated))
     if task is None:
         return Diagnosis(check_machine(), checks)
     checks += check_environment(config, limit, steps)

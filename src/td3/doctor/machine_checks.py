@@ -143,8 +143,10 @@ def check_extras() -> Check:
     present = ", ".join(name for name in names if name not in absent) or "none"
     if not absent:
         return Check("extras", "ok", f"all installed: {present}")
-    command = f"pip install 'td3[{','.join(absent)}]'"
-    return Check("extras", "ok", f"installed: {present}", "The others, if you need them:", command)
+    advice = f"Not installed: {', '.join(absent)}. Install one, e.g.:"
+    example = "mujoco" if "mujoco" in absent else absent[0]
+    command = f"pip install 'td3[{example}]'"
+    return Check("extras", "ok", f"installed: {present}", advice, command)
 
 
 def has_extra(package: str, extra: str) -> bool:

@@ -14,7 +14,7 @@ from td3.policy.file import read_policy_file
 from td3.run import checkpoint
 from td3.run.aside import set_aside, set_checkpoint_aside
 from td3.run.copies import kept_runs
-from td3.run.folder import check_entries, config_of, read_config
+from td3.run.folder import check_entries, config_of, is_finished, read_config
 from td3.run.lock import is_locked, lock_run
 from td3.run.manifest import STATE, Invalid, by_step, own_folders, read_manifest
 from td3.run.segments import checked_bytes
@@ -187,14 +187,18 @@ def check_resume(state: RunState, has_settings: bool = True) -> Check:
     if not has_settings:
         return Check("resume", "error", "The run cannot be continued: see its settings above.")
     content = state.contents[state.chosen]
-    at = f"td3 resume continues at step {content['step']:,}"
+    at, also = f"td3 resume continues at step {content['step']:,}", "with --at also"
+    total = content["facts"]["config"]["loop"]["steps"]
+    if content["step"] >= total and is_finished(state.run):
+        at = f"finished at step {total:,}; td3 resume RUN --steps N trains longer"
+        also = "--at continues"
     if problem := state.checkpoints[state.chosen]:
         return Check("resume", "warning", f"{at}, not exact: transitions are lost ({problem}).")
     kept = {step for step, folder in kept_runs(state.run).items() if not kept_damage(folder)}
     whole = {state.contents[f]["step"] for f, problem in state.checkpoints.items() if not problem}
     others = sorted(kept | whole)
     steps = ", ".join(f"{step:,}" for step in others if step != content["step"])
-    return Check("resume", "ok", at + (f"; with --at also at {steps}" if steps else ""))
+    return Check("resume", "ok", at + (f"; {also} at {steps}" if steps else ""))
 
 
 def repair_run(run: Path) -> list[str]:

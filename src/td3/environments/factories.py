@@ -147,6 +147,8 @@ def find_factory(env_id: str) -> Factory | None:
         imported = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # the module's own code may raise anything
         reason = f"importing {module} failed: {first_line(error)}"
+        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+            reason += "; td3 looks in the current folder and the installed packages"
         raise UserError(f"Cannot make {env_id}: {reason}.") from error
     if path in gym.registry:
         return None

@@ -5,6 +5,7 @@ import ctypes.util
 import functools
 import importlib.util
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -64,6 +65,8 @@ def make(config: EnvironmentConfig, render_mode: str | None = None) -> gym.Env[A
             )
             # It would appear whenever an environment is made again.
             warnings.filterwarnings("ignore", ".*Using the latest versioned", UserWarning)
+            # `describe_outdated` has it in one line.
+            warnings.filterwarnings("ignore", ".*environment .* out of date", DeprecationWarning)
             return add_wrappers(make_bare(config, factory, kwargs), config)
     except (ImportError, gym.error.DependencyNotInstalled) as error:
         raise UserError(describe_missing_package(config.id, error)) from error
@@ -133,6 +136,15 @@ def resolve_version(env_id: str) -> str:
     import_module_of(env_id)
     version = newest_version(env_id.rpartition(":")[2])
     return env_id if version is None else f"{env_id}-v{version}"
+
+
+def describe_outdated(env_id: str) -> str:
+    """What to say about an id with an old version; empty for others."""
+    newest = newest_version(re.sub(r"-v\d+$", "", name := env_id.rpartition(":")[2]))
+    found = re.search(r"-v(\d+)$", name)
+    if found is None or newest is None or int(found[1]) >= newest or env_id in GIVEN:
+        return ""
+    return f"{env_id} is outdated; use {env_id.removesuffix(found[0])}-v{newest}."
 
 
 def import_module_of(env_id: str) -> None:

@@ -16,13 +16,14 @@ BLOCKS, EPISODE_BLOCKS = 8, 80  # with updates after each episode, the speed var
 
 
 def describe_plan(config: Config) -> str:
-    """Steps, evaluations and agents of a run, in one line."""
-    loop, evaluation = config.loop, config.evaluation
-    agents = f"{config.agents} agents, each " if config.agents > 1 else ""
+    """Steps, evaluations and agents of a run, in two lines."""
+    agents, each = (f"{config.agents} agents, ", " each") if config.agents > 1 else ("", "")
     how = "without updates" if config.start_from else "random"
     return (
-        f"Plan: {agents}{loop.steps:,} steps (the first {loop.random_steps:,} {how}), "
-        f"{count_evaluations(config):,} evaluations of {evaluation.episodes} episodes"
+        f"Plan: {agents}{count(config.loop.steps, 'step')}{each} "
+        f"(the first {config.loop.random_steps:,} {how}),\n"
+        f"      {count(count_evaluations(config), 'evaluation')} of "
+        f"{count(config.evaluation.episodes, 'episode')}"
     )
 
 

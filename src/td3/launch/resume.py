@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from td3.config import StopConfig, varied
@@ -16,7 +16,6 @@ from td3.environments.factories import (
 )
 from td3.errors import UserError
 from td3.files import CURVES
-from td3.launch.places import current_folder
 from td3.launch.progress import Display, best_steps
 from td3.launch.session import (
     OnTraining,
@@ -38,8 +37,9 @@ from td3.run.folder import (
     write_facts,
 )
 from td3.run.lock import lock_run
-from td3.run.manifest import by_step
+from td3.run.manifest import Invalid, by_step, read_manifest
 from td3.run.memory import check_disk
+from td3.run.places import current_folder, seen_from_here
 from td3.run.versions import differences
 from td3.training.callbacks import Callback
 
@@ -81,6 +81,7 @@ def resume(
                 "it cannot be continued."
             )
         if steps is not None:
+            refuse_done_steps(folder, steps, at, config.loop.steps)
             config = varied(config, {"loop.steps": steps})
         if ignore_stop:
             config = varied(config, {"stop": StopConfig()})
@@ -92,6 +93,22 @@ def resume(
             return continue_training(
                 setup, folder, origin, display, callbacks, accept_changes, on_training, rewound
             )
+
+
+def refuse_done_steps(folder: Path, steps: int, at: int | None, before: int) -> None:
+    """Refuse a new total that the run, or its checkpoint `at`, has already reached."""
+    done = newest_step(folder) if at is None else at
+    if steps <= done and steps != before:
+        name = seen_from_here(folder)
+        raise UserError(f"{name} already has {done:,} steps; give --steps a larger number.")
+
+
+def newest_step(folder: Path) -> int:
+    """The step of the newest checkpoint with an intact manifest; 0 if there is none."""
+    for own in by_step(folder):
+        with suppress(Invalid):
+            return int(read_manifest(own)["step"])
+    return 0
 
 
 def rewind_run(folder: Path, at: int) -> list[str]:

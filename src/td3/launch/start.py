@@ -9,11 +9,10 @@ from pathlib import Path
 from td3.config import Config
 from td3.config.checks import check
 from td3.environments.factories import remember_environment
-from td3.environments.simulators import resolve_version
+from td3.environments.simulators import describe_outdated, resolve_version
 from td3.errors import RunBusy, UserError
 from td3.files import remove
 from td3.launch.overview import DurationEstimate, describe_plan, suggest_recipe
-from td3.launch.places import current_folder, seen_from_here
 from td3.launch.progress import Display
 from td3.launch.session import (
     OnTraining,
@@ -24,9 +23,10 @@ from td3.launch.session import (
 )
 from td3.launch.setup import Setup, set_up
 from td3.launch.start_from import find_source, start_from
-from td3.run.folder import FILES, create, write_facts
+from td3.run.folder import FILES, create, refuse_used, write_facts
 from td3.run.lock import LOCK_FILE
 from td3.run.memory import check_disk
+from td3.run.places import current_folder, seen_from_here
 from td3.training.callbacks import Callback
 from td3.training.loop import Training
 
@@ -42,8 +42,10 @@ def start(
 
     `on_training` gets the training before its first step.
     """
-    show_phase(display, "making the environment and measuring threads")
     given = check(config).environment
+    if folder:  # refused here, before the environment is made, which takes a while
+        refuse_used(folder)
+    show_phase(display, "making the environment and measuring threads")
     environment = dataclasses.replace(given, id=resolve_version(given.id))
     remember_environment(environment.id)
     source = str(find_source(config.start_from)) if config.start_from else ""
@@ -92,6 +94,8 @@ def show_plan(training: Training, folder: Path) -> None:
     """Show where the run is, what it will do, and, after the first updates, how long it takes."""
     show, config = training.recorder.show, training.config
     show({"kind": "folder", "message": str(folder)})
+    if outdated := describe_outdated(config.environment.id):
+        show({"kind": "remark", "message": outdated})
     show({"kind": "plan", "message": describe_plan(config)})
     if hint := suggest_recipe(config, training.environments.task):
         show({"kind": "plan", "message": hint})

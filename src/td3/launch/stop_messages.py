@@ -4,7 +4,7 @@ from pathlib import Path
 from shlex import quote
 
 from td3.errors import Diverged, RunLost, cannot_write
-from td3.launch.places import seen_from_here
+from td3.run.places import seen_from_here
 from td3.training.loop import Training
 from td3.training.stop_conditions import STAYS_MET
 

@@ -9,6 +9,7 @@ checkpoints/ replay/ policy/ videos/ plots/
 import contextlib
 import os
 import re
+import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,14 +80,19 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether the last event is the end of training. A kill may come just before it."""
-        lines = last_lines(self.folder / "events.jsonl")
-        return bool(lines) and b'"event": "finish"' in lines[-1]
+        return is_finished(self.folder)
 
     def policy_file(self, agent: int, last: bool = False, step: int | None = None) -> Path:
         """The file of an agent's best policy, of the last one evaluated, or of one that is kept."""
         kind = "-last" if last else "" if step is None else f"-step-{step}"
         return self.folder / "policy" / f"agent-{agent}{kind}.safetensors"
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the last event is the end of training. A kill may come just before it."""
+    events = folder / "events.jsonl"
+    lines = last_lines(events) if events.exists() else []
+    return bool(lines) and b'"event": "finish"' in lines[-1]
 
 
 def create(
@@ -103,15 +109,7 @@ def create(
         name = f"{folder_name(config.environment.id)}-{config.recipe}"
         stamp = time.strftime("%Y%m%d-%H%M%S")
         folder = unused_path(here / "runs" / f"{name}-seed{config.seed}-{stamp}")
-    if (folder / "config.toml").exists():
-        raise UserError(
-            f"{folder} already contains a run; continue it with 'td3 resume {folder}' "
-            "or choose another folder."
-        )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(
-            f"{folder} exists and is not an empty folder; choose another one with --run."
-        )
+    refuse_used(folder)
     used = versions() | dict(more_versions or {})
     tables = to_dict(config) | {"versions": used, "machine": describe_machine()}
     try:
@@ -120,6 +118,19 @@ def create(
     except OSError as error:
         raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
     return folder
+
+
+def refuse_used(folder: Path) -> None:
+    """Refuse a folder that already contains something."""
+    if (folder / "config.toml").exists():
+        raise UserError(
+            f"{folder} already contains a run. Continue it: td3 resume {shlex.quote(str(folder))}, "
+            "or choose another folder."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(
+            f"{folder} exists and is not an empty folder; choose another one with --run."
+        )
 
 
 def folder_name(env_id: str) -> str:

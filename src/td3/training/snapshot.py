@@ -1,5 +1,6 @@
 """Save a training as a checkpoint, and continue from one."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from td3.errors import UserError, first_line
 from td3.files import last_step
 from td3.run.checkpoint import Checkpoint, forget_after, newest_checkpoint, save_checkpoint
 from td3.run.manifest import Invalid
+from td3.run.places import seen_from_here
 from td3.run.segments import forget_damaged
 from td3.seeding import Stream, restore_stream, stream_state
 from td3.training.divergence import freeze_diverged
@@ -195,13 +197,15 @@ def find_checkpoint(state: TrainingState) -> Checkpoint | None:
     if checkpoint is None:
         latest = config.checkpoint.every + state.collector.count - 1  # of the first checkpoint
         if run.finished or last_step(run.metrics) > latest:
-            raise UserError(f"{run.folder} has no checkpoints; it cannot be continued.")
+            name = seen_from_here(run.folder)
+            raise UserError(f"{name} has no checkpoints; it cannot be continued.")
         return None
     steps = config.loop.steps
     same = steps == checkpoint.facts["config"]["loop"]["steps"]
     if checkpoint.step >= steps and (run.finished or not same):
+        name, more = seen_from_here(run.folder), 2 * checkpoint.step
         raise UserError(
-            f"{run.folder} is finished: it has all its {checkpoint.step:,} steps; "
-            "give --steps a larger number to continue."
+            f"{name} is finished ({checkpoint.step:,} steps). To train longer: "
+            f"td3 resume {shlex.quote(str(name))} --steps {more}"
         )
     return checkpoint
