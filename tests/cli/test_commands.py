@@ -208,6 +208,19 @@ def test_train_with_bad_grid_fails_with_one_sentence(
     assert capsys.readouterr().err.startswith(f"td3: {message}")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train Pendulum-v1 --grid agent.tau=0.1,0.2 --grid agent.discount=0.9,0.99",
+        "train Pendulum-v1 --callback my:One --callback my:Two",
+        "export --pretrained Hopper-v5 --to c --to js",
+    ],
+)
+def test_list_flag_given_twice_is_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 2
+    assert "is given twice; give all of its values after one --" in capsys.readouterr().err
+
+
 def test_grid_from_python_or_recipe_trains(tmp_path: Path) -> None:
     from td3 import train
     from td3.cli import parse

@@ -140,6 +140,7 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
 
     from td3.cli.values import registry
 
+    refuse_second_list(kind, command, words)
     options = {} if default is None else {"default": default}
     captured = io.StringIO()
     try:
@@ -150,6 +151,17 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
         from td3.cli.mistakes import sentence
 
         raise UserError(sentence(captured.getvalue(), *chosen(command, kind, words))) from None
+
+
+def refuse_second_list(kind: Any, command: str, words: list[str]) -> None:
+    """Refuse a flag of several values that stands twice: tyro would drop the values of the first."""
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    for flag in {flag for flag in flags if flags.count(flag) > 1}:
+        from td3.cli.help import chosen, options
+
+        _, own = chosen(command, kind, words)
+        if any(option.name == flag and option.value.endswith("…") for option in options(own)):
+            raise UserError(f"{flag} is given twice; give all of its values after one {flag}.")
 
 
 def fail(message: str, code: int) -> int:
