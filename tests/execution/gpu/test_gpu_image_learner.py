@@ -26,10 +26,12 @@ CPU = torch.device("cpu")
 AGENT = {"hidden_sizes": [16, 16], "batch_size": 8, "channels": [4], "features": 5}
 
 
-def parts(config: Config, space: spaces.Space[Any], environments: int) -> tuple[Any, ...]:
+def parts(
+    config: Config, space: spaces.Space[Any], environments: int, kind: type[TD3] = TD3
+) -> tuple[Any, ...]:
     layout = stack_layout(observation_layout(space, "none"), 2)
     population = Population(config, CPU)
-    agent = TD3(
+    agent = kind(
         layout_size(layout),
         ACTION,
         hidden_sizes=config.agent.hidden_sizes,
@@ -75,6 +77,47 @@ def test_gpu_image_learner_matches_eager_learner(
         pairs = zip(streams, fast.streams()[name], strict=True)
         assert all(stream_state(one) == stream_state(two) for one, two in pairs)
     fast.close()
+
+
+class OwnNumbers(TD3):
+    """Draws numbers of its own, which graphs of images do not upload."""
+
+    own_numbers = 2
+
+    def draw_own(self, stream: Any, out: Any) -> None:
+        stream.standard_normal(out=out, dtype=out.dtype)
+
+    def target_action(self, next_state: Any, noise: Any, settings: Any) -> Any:
+        noise = noise.smoothing + noise.own.mean(dim=1)[:, None, None]
+        return super().target_action(next_state, noise, settings)
+
+
+class ReadsLoss(TD3):
+    """Decides by a number on the device, which no trace represents."""
+
+    def critic_loss(self, *given: Any) -> Any:
+        loss = super().critic_loss(*given)
+        return 2 * loss if float(loss.detach().sum()) > 0 else loss
+
+
+@pytest.mark.parametrize("kind", [OwnNumbers, ReadsLoss])
+def test_gpu_image_learner_of_a_variant_without_graphs_gives_eager_numbers(
+    kind: type[TD3], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulate_device(monkeypatch)
+    config = from_dict({"agent": AGENT, "environment": {"id": "none"}, "seeds": 2})
+    oracle, notes = Oracle(stack=2, environments=2, agents=config.agents), []
+    plain = Learner(*parts(config, SPACE, 2, kind))
+    options: dict[str, Any] = {"compiled": False, "fused": False, "report": notes.append}
+    fast = GpuImageLearner(*parts(config, SPACE, 2, kind), **options)
+    for _ in range(20):
+        transitions = oracle.step()
+        for learner in (plain, fast):
+            learner.store(transitions)
+            learner.learn(1)
+    assert len(notes) == 1
+    mine, theirs = plain.agent.tensors(), fast.agent.tensors()
+    assert [name for name in mine if not torch.equal(mine[name], theirs[name])] == []
 
 
 def test_gpu_image_learner_on_slow_device_matches_and_frees_its_memory(

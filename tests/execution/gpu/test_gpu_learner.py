@@ -155,6 +155,25 @@ def test_actions_prefetched_before_learning_are_computed_again(
     np.testing.assert_array_equal(*chosen)
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_actions_prefetched_before_agents_change_are_computed_again(
+    late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `td3 tune`, where a new agent takes the place of another."""
+    simulate_device(monkeypatch, late=late)
+    plain, fast = make_both(config())
+    act_and_learn((plain, fast), steps=3, per_agent=1)
+    states, chosen = np.ones((3, STATE), dtype=np.float32), []
+    for learner in (plain, fast):
+        learner.prefetch_actions(states)
+        torch.cuda.synchronize()
+        with torch.no_grad():
+            learner.agent.actor.flat.mul_(0.5)
+        learner.agents_changed()
+        chosen.append(learner.act(states))
+    np.testing.assert_array_equal(*chosen)
+
+
 def test_reading_the_streams_changes_nothing() -> None:
     plain, fast = make_both(config())
     for piece in range(4):

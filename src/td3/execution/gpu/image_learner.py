@@ -83,11 +83,11 @@ class GpuImageLearner(TracedLearner):
             raise NotTraceable("it draws numbers of its own, which graphs of images do not support")
         agent, counts = self.agent, self.interval.counts
         for _ in range(updates):
-            self.send()
             delayed = agent.due(self.policy_freq)
-            if delayed not in self.graphs:
+            if delayed not in self.graphs:  # before numbers are drawn, for plain PyTorch draws them
                 with traceable():
                     self.graphs[delayed] = self.capture(delayed)
+            self.send()
             self.rates.refresh()
             self.graphs[delayed].replay()
             agent.updates += 1
