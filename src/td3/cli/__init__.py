@@ -154,7 +154,7 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
 
 
 def refuse_second_list(kind: Any, command: str, words: list[str]) -> None:
-    """Refuse a flag of several values that stands twice: tyro would drop the values of the first."""
+    """Refuse a list flag that stands twice: tyro would drop the first values."""
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     for flag in {flag for flag in flags if flags.count(flag) > 1}:
         from td3.cli.help import chosen, options
