@@ -79,7 +79,7 @@ def check_environment(config: EnvironmentConfig, limit: int | None, steps: int) 
 
 def check_stepping(rollout: Rollout) -> Check:
     if rollout.error:
-        advice = "Fix the environment, or end the episode earlier; training would stop here."
+        advice = "Fix the environment; training would stop here."
         return Check("stepping", "error", rollout.error, advice)
     speed = rollout.steps / max(rollout.seconds, 1e-9)
     message = f"{rollout.steps:,} random steps, {speed:,.0f} per second; all numbers are finite"
