@@ -17,7 +17,7 @@ from td3.exports.export import WRITERS, make_export
 from td3.policy.pretrained import names
 
 RESULT = re.compile(
-    r"passed: (\d+) observations, largest error (\S+) of .* NaN refused, \w+ (\S+) us per action"
+    r"passed: ([\d,]+) observations, largest error (\S+) of .* NaN refused, \w+ (\S+) us per action"
 )
 
 
@@ -41,7 +41,9 @@ def measure(task: str) -> dict[str, dict[str, float]]:
             continue
         if not (passed := RESULT.match(check.text)):
             raise SystemExit(f"{task}, {check.name}: {check.text}")
-        observations, error, microseconds = map(float, passed.groups())
+        observations, error, microseconds = (
+            float(text.replace(",", "")) for text in passed.groups()
+        )
         found[check.name] = {
             "observations": observations,
             "error": error,

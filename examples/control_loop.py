@@ -99,7 +99,10 @@ class SimulatedMachine:
     """The task of the policy. `stop` may be called from any thread, and more than once."""
 
     def __init__(self, task: str) -> None:
-        self.env, self.stopped = gym.make(task), False
+        try:
+            self.env, self.stopped = gym.make(task), False
+        except (gym.error.UnregisteredEnv, ModuleNotFoundError):
+            raise SystemExit(f"Replace SimulatedMachine: {task!r} is not a Gymnasium id.") from None
         self.observation, _ = self.env.reset(seed=0)
 
     def observe(self) -> Any:

@@ -131,6 +131,31 @@ def layout_size(layout: Layout) -> int:
     return sum(map(layout_size, layout["tuple"]))
 
 
+def describe_dimension(layout: Layout, index: int) -> str:
+    """Where a number of the flat vector comes from: `dimension 0 of observation.x`.
+
+    A plain observation has no name: `dimension 0`. Of stacked ones it is the place in each.
+    """
+    path: list[str] = []
+    while True:
+        match layout:
+            case {"stack": _, "of": single}:
+                layout, index = single, index % layout_size(single)
+                continue
+            case {"dict": known}:
+                parts = list(known.items())
+            case {"tuple": listed}:
+                parts = list(enumerate(listed))
+            case _:
+                name = ".".join(["observation", *path])
+                return f"dimension {index}" + (f" of {name}" if path else "")
+        for key, layout in parts:
+            if index < (size := layout_size(layout)):
+                path.append(str(key))
+                break
+            index -= size
+
+
 class Part(NamedTuple):
     """A range of a flat observation: one image, or other numbers."""
 

@@ -12,9 +12,9 @@ import pytest
 
 from td3.cli import COMMANDS, main
 from td3.cli.evaluate import interval
-from td3.cli.outcome import finish
+from td3.cli.outcome import finish, next_commands
 from td3.cli.values import read_kwargs
-from td3.config import Config, declared_settings
+from td3.config import Config, EnvironmentConfig, declared_settings, to_dict, to_toml
 from td3.intervals import over_seeds
 from td3.policy.load import load_policy
 from td3.policy.video import film
@@ -170,6 +170,44 @@ def test_suggested_command_quotes_spaces(
 ) -> None:
     finish(tmp_path / "my run", 130, show=False, quiet=False, as_json=False)
     assert f"resume '{tmp_path}/my run'" in capsys.readouterr().out
+
+
+OWN_CLASS = """
+import gymnasium as gym
+import numpy as np
+
+class Reach(gym.Env):
+    observation_space = action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+class Drawn(Reach):
+    metadata = {"render_modes": ["rgb_array"]}
+    def render(self):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("Pendulum-v1", ["evaluate {} --episodes 100", "video {}"]),
+        ("reach:Reach", ["evaluate {} --episodes 100 --environment reach:Reach"]),
+        (
+            "reach:Drawn",
+            [
+                "evaluate {} --episodes 100 --environment reach:Drawn",
+                "video {} --environment reach:Drawn",
+            ],
+        ),
+        ("__main__:Reach", []),
+    ],
+)
+def test_next_commands_work_for_an_own_environment(
+    task: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reach.py").write_text(OWN_CLASS, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = Config(environment=EnvironmentConfig(task))
+    (tmp_path / "config.toml").write_text(to_toml(to_dict(config)), encoding="utf-8")
+    assert next_commands(tmp_path) == [*expected, "plot {}", "report {}"]
 
 
 @pytest.mark.parametrize("words", [["--populations", "4"], ["--storage", "x"], ["--wait", "9m"]])
@@ -347,6 +385,8 @@ def test_evaluate_and_video_import_a_module_only_if_the_user_names_it(tmp_path: 
     small = ["--steps", "210", "--loop.random-steps", "200", "--evaluation.episodes", "1"]
     done = td3("train", "own_task:Own-v0", *small, "--run", "run", "--show", cwd=tmp_path)
     assert "run/videos/agent-0.mp4" in done.stdout
+    for command in ("evaluate run --episodes 100", "video run"):
+        assert f"td3 {command} --environment own_task:Own-v0\n" in done.stdout
     (tmp_path / "imports").unlink()
     for source in ("run", "run/policy/agent-0.safetensors"):
         for command in ("evaluate", "video"):
@@ -356,6 +396,11 @@ def test_evaluate_and_video_import_a_module_only_if_the_user_names_it(tmp_path: 
                 "module own_task. If you trust it, repeat it: "
                 f"td3 {command} {source} --environment own_task:Own-v0\n"
             )
+    flags = ["--episodes", "5", "--which", "last", "--json"]
+    errors = td3("evaluate", "run", *flags, code=2, cwd=tmp_path).stderr
+    assert errors.endswith(f"--environment own_task:Own-v0 {' '.join(flags)}\n")
+    errors = td3("video", "run", "--no-caption", "--out", "my film", code=2, cwd=tmp_path).stderr
+    assert errors.endswith("--environment own_task:Own-v0 --out 'my film' --no-caption\n")
     assert not (tmp_path / "imports").exists()
     repeated = ["--environment", "own_task:Own-v0", "--json"]
     found = json.loads(td3("evaluate", "run", *repeated, cwd=tmp_path).stdout)

@@ -91,7 +91,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no such class": (
         {"variant": f"{__name__}:Missing"},
-        r"has no class Missing",
+        r"has no class Missing; it has: Own, NeedsValue, WithoutDefault\.",
     ),
     "defined in a function": (
         {"variant": "a_module:make.<locals>.Own"},

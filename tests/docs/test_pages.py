@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 CHANGE = DOCS / "guide" / "change-the-algorithm.md"
 FAST_EXAMPLES = (
-    "Huber",
+    "HuberTD3",
     "ThreeCritics",
     "LayerNorm",
     "BehaviourCloning",
@@ -172,6 +172,28 @@ def test_change_the_algorithm_runs_and_its_variants_are_fast(
         report = check_variant(names[name], learns=False)
         assert not report.notes, report
     assert not check_variant(names["StratifiedTD3"]).failed
+
+
+def test_change_the_algorithm_first_class_is_the_one_that_its_command_names() -> None:
+    text = CHANGE.read_text(encoding="utf-8")
+    shown, named = (re.search(own, text) for own in (r"class (\w+)\(", r"my_variant:(\w+)"))
+    assert shown
+    assert named
+    assert shown[1] == named[1]
+
+
+def test_own_environment_names_the_checks_of_the_doctor() -> None:
+    source = (ROOT / "src/td3/doctor/environment_checks.py").read_text(encoding="utf-8")
+    names = {*re.findall(r'Check\("(\w+)"', source), "observations"} - {"warning"}
+    text = (DOCS / "guide" / "own-environment.md").read_text(encoding="utf-8")
+    table = text.partition("## Check it first")[2].partition("## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == names
+
+
+def test_own_environment_passes_arguments_that_its_class_takes() -> None:
+    text = (DOCS / "guide" / "own-environment.md").read_text(encoding="utf-8")
+    named = set(re.findall(r'environment\.kwargs (\w+)|MyEnv, (\w+)=|"kwargs": \{"(\w+)"', text))
+    assert {"".join(words) for words in named} == {"friction"}
 
 
 def test_worked_examples_have_at_most_15_lines() -> None:

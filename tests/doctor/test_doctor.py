@@ -116,6 +116,16 @@ class PictureAndBadlyScaled(Sound):
         return {"view": view, "speed": (self.state * [1, 1e5]).astype(np.float32)}
 
 
+class BadlyScaledParts(Sound):
+    observation_space = spaces.Dict(
+        x=spaces.Box(-1e9, 1e9, (2,), np.float32), v=spaces.Box(-50, 50, (1,), np.float32)
+    )
+
+    def observation(self) -> dict[str, NDArray[Any]]:  # type: ignore[override]
+        x = self.state * [10, 1e5]
+        return {"x": x.astype(np.float32), "v": self.state[:1].astype(np.float32)}
+
+
 class PictureOfWholeNumbers(Sound):
     observation_space = spaces.Box(0, 255, (16, 16), np.int32)
 
@@ -228,10 +238,12 @@ def test_diagnose_of_sound_environment_is_clean(monkeypatch: pytest.MonkeyPatch)
         (Unbounded, "actions", "error", "infinite"),
         (DiscreteActions, "actions", "error", "continuous actions"),
         (Films, "observations", "error", "images"),
-        (FailsAtItsBounds, "stepping", "error", "action out of range after 0 steps"),
+        (FailsAtItsBounds, "stepping", "error", "action out of range (test_doctor.py, line "),
         (CannotBeMade, "environment", "error", "FileNotFoundError: no model.xml"),
-        (Unrepeatable, "determinism", "warning", "after 3 steps in observation dimension 0"),
+        (Unrepeatable, "determinism", "warning", "after 3 steps in the observation, dimension 0"),
         (BadlyScaled, "numbers", "warning", "in dimension 0 to"),
+        (BadlyScaledParts, "numbers", "warning", "in dimension 0 of observation.v to"),
+        (BadlyScaledParts, "numbers", "warning", "in dimension 1 of observation.x"),
         (PictureOfWholeNumbers, "observations", "warning", "(16, 16) is read as single numbers"),
         (StillImage, "images", "warning", "the image never changed"),
         (Endless, "episodes", "warning", "no time limit; none ended in 300 steps"),
@@ -254,6 +266,7 @@ def test_diagnose_of_faulty_environment_reports_its_fault(
     checks = diagnose(environment, monkeypatch)
     assert (checks[name].status, words in checks[name].message) == (status, True), checks[name]
     assert checks[name].advice
+    assert "end the episode" not in checks[name].advice
     others = {check.name for check in checks.values() if check.status == "error"} - {name}
     assert others == set()
 
@@ -420,7 +433,7 @@ def test_diagnose_of_image_task_is_clean_and_assumes_image_recipe_on_machine() -
     assert checks["observations"].message == (
         "2 stacked observations of an image 16 × 16 and 1 number"
     )
-    assert "dimension 256" in checks["numbers"].message  # the number after the image
+    assert "dimension 0 of observation.position" in checks["numbers"].message
     assert {check.status for check in found.environment} == {"ok"}
     memory = next(check for check in found.machine if check.name == "memory")
     assert "100,000 transitions" in memory.message

@@ -14,6 +14,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
+from td3.environments.factories import name_environment
 from td3.environments.simulators import SIMULATORS, resolve_version
 from td3.errors import RunStopped, UserError
 
@@ -137,6 +138,66 @@ class Exiting(gym.Env[Any, Any]):
         sys.exit(0)
 
 
+class Returns(Exiting):
+    """Returns something else than Gymnasium's tuples."""
+
+    def __init__(self, first: Any, then: Any) -> None:
+        self.first, self.then = first, then
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self.first
+
+    def step(self, action: Any) -> Any:
+        return self.then
+
+
+ZERO = np.zeros(1, np.float32)
+STEP = "step() must return observation, reward, terminated, truncated, info; it returned "
+RESET = "reset() must return observation, info; it returned "
+
+
+@pytest.mark.parametrize("limit", [0, 10], ids=["bare", "wrapped"])
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [
+        ((ZERO, {}), (ZERO, 0.0, False, {}), STEP + "4 values"),
+        ((ZERO, {}), None, STEP + "NoneType"),
+        (ZERO, None, RESET + "ndarray"),
+        (None, None, RESET + "NoneType"),
+        ((ZERO, {}, 1), None, RESET + "3 values"),
+    ],
+)
+def test_environment_with_old_returns_is_told_what_to_return(
+    first: Any, then: Any, expected: str, limit: int
+) -> None:
+    name, _ = name_environment(lambda: Returns(first, then))
+    environment = Environment(EnvironmentConfig(name, max_episode_steps=limit))
+
+    def play() -> None:
+        environment.reset(seed=0)
+        environment.step(np.zeros(1, np.float32))
+
+    with pytest.raises(RunStopped) as caught:
+        play()
+    assert str(caught.value) == f"{name}: {expected}"
+
+
+class FailsInNumpy(Exiting):
+    def step(self, action: Any) -> Any:
+        return np.stack([])  # raised in a file of NumPy
+
+
+def test_environment_that_raises_in_a_library_is_placed_in_its_own_file() -> None:
+    name, _ = name_environment(lambda: FailsInNumpy())
+    environment = Environment(EnvironmentConfig(name))
+    environment.reset(seed=0)
+    line = FailsInNumpy.step.__code__.co_firstlineno + 1
+    with pytest.raises(
+        RunStopped, match=rf"raised ValueError: .* \(test_environment\.py, line {line}\)$"
+    ):
+        environment.step(np.zeros(1, np.float32))
+
+
 class ChangesFilters(Exiting):
     """Changes the global warning filters."""
 
@@ -165,7 +226,9 @@ def test_simulator_that_exits_python_stops_the_run() -> None:
     gym.register("Exiting-v0", Exiting)
     environment = Environment(EnvironmentConfig("Exiting-v0"))
     environment.reset(seed=0)
-    with pytest.raises(RunStopped, match=r"^Exiting-v0 raised SystemExit: 0$"):
+    with pytest.raises(
+        RunStopped, match=r"^Exiting-v0 raised SystemExit: 0 \(test_environment\.py, line \d+\)$"
+    ):
         environment.step(np.zeros(1, np.float32))
     gym.registry.pop("Exiting-v0")
 

@@ -238,6 +238,37 @@ def test_bad_observation_stops_the_run(observation: Any, expected: str) -> None:
     assert expected in str(caught.value)
 
 
+PARTS = spaces.Dict(
+    x=spaces.Box(-1, 1, (2,)),
+    v=spaces.Box(-1, 1, (1,)),
+    arm=spaces.Tuple([BOX, spaces.Discrete(3)]),
+)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "expected"),
+    [
+        ("x", [0, np.nan], "(nan in dimension 1 of observation.x)"),
+        ("v", [np.inf], "(inf in dimension 0 of observation.v)"),
+        ("arm", ([0, np.nan], 1), "(nan in dimension 1 of observation.arm.0)"),
+    ],
+)
+@pytest.mark.parametrize("stack", [1, 2])
+def test_bad_number_in_a_part_of_an_observation_names_the_part(
+    part: str, value: Any, expected: str, stack: int
+) -> None:
+    task = Task.of("Some-v0", PARTS, BOX, stack)
+    good = {"x": [0, 0], "v": [0], "arm": ([0, 0], 1)}
+    frames = [good, good | {part: value}][-stack:]
+    observation: Any = frames[0]
+    if stack > 1:
+        observation = {key: [frame[key] for frame in frames] for key in ("x", "v")}
+        observation["arm"] = tuple(zip(*(frame["arm"] for frame in frames), strict=True))
+    with pytest.raises(RunStopped) as caught:
+        task.observation(observation)
+    assert str(caught.value).endswith(expected)
+
+
 def test_observation_beyond_float32_stops_the_run_without_warning() -> None:
     task = Task.of("Some-v0", spaces.Box(-np.inf, np.inf, (2,), np.float64), BOX)
     with pytest.raises(RunStopped, match=r"Some-v0 .* observation"):

@@ -96,7 +96,9 @@ def test_anything_that_a_step_raises_stops_the_run_with_its_place(
 ) -> None:
     with pytest.raises(RunStopped) as caught:
         step(make(throw(error)), 3)
-    assert str(caught.value).endswith(f"{expected} in environment 0 at step 3")
+    line = throw.__code__.co_firstlineno + 2
+    place = f"(test_watch.py, line {line}) in environment 0 at step 3"
+    assert str(caught.value).endswith(f"{expected} {place}")
 
 
 def test_keyboard_interrupt_of_an_environment_is_not_ctrl_c() -> None:

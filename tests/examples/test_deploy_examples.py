@@ -1,6 +1,7 @@
 """The examples of the guide "Deploy a policy"."""
 
 import math
+import re
 import sys
 import time
 from pathlib import Path
@@ -57,6 +58,14 @@ def test_control_loop_runs_a_pretrained_policy_at_its_rate(
     assert 0 < found["latency 50 %"] < 8
     assert found["jitter 50 %"] >= 0
     assert "Hopper-v5, policy " in capsys.readouterr().out
+
+
+def test_control_loop_of_an_own_environment_says_what_to_replace() -> None:
+    example = load("control_loop")
+    for task in ("no_such_module:Reach", "sys:Reach", "Unknown-v0"):
+        expected = f"Replace SimulatedMachine: '{task}' is not a Gymnasium id."
+        with pytest.raises(SystemExit, match=f"^{re.escape(expected)}$"):
+            example.SimulatedMachine(task)
 
 
 def test_control_loop_stops_after_invalid_observations(folder: Path) -> None:

@@ -13,13 +13,61 @@ from gymnasium import spaces
 from support.policies import ACTIONS, POSITION, SPACES, exact_actions, make_policy
 
 import td3
+from td3.cli import main
+from td3.config import EnvironmentConfig
+from td3.environments.environment import Environment
 from td3.errors import UserError
 from td3.exports.check import check_export, run_selftests
 from td3.exports.export import WRITERS, Export, make_export
 from td3.exports.program import read_inputs
 from td3.exports.vectors import raw_observations
 from td3.layout import flatten, unstack_layout
+from td3.policy.file import save_policy
+from td3.policy.from_agent import policy_card, policy_tensors
 from td3.policy.policy import Policy
+
+OWN_TASK = "from gymnasium.envs.classic_control import PendulumEnv"
+
+
+def test_export_of_an_own_environment_records_it_if_the_user_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_reach.py").write_text(OWN_TASK, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    config, agent = EnvironmentConfig(id="Pendulum-v1"), td3.TD3(3, 1, hidden_sizes=(8, 8), seed=3)
+    card = policy_card(agent, Environment(config).task, config, {"max_steps": 5})
+    card["environment"]["id"] = task = "own_reach:PendulumEnv"
+    save_policy(policy_tensors(agent)[0], card, file := tmp_path / "policy.safetensors")
+    words = ["export", str(file), "--to", "numpy", "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith(
+        "The test vectors are random: td3 did not import the module own_reach of the task; name it "
+        f"with --environment {task}.\n"
+    )
+    assert "own_reach" not in sys.modules
+    assert main([*words, "--environment", "CartPole-v1"]) == 2
+    capsys.readouterr()
+    assert main([*words, "--environment", task, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recorded"] is True
+    assert len(td3.export(file, "numpy", tmp_path / "other", environment=task)) == 2
+
+
+def test_header_counts_the_numbers_of_each_part() -> None:
+    space = spaces.Dict(v=spaces.Box(-1, 1, (1,)), x=spaces.Box(-1, 1, (2,)))
+    header = exported(make_policy(space)[0], "c").files["policy.h"].decode()
+    assert "/* 1 number: observation.v */" in header
+    assert "/* 2 numbers: observation.x */" in header
+
+
+def test_selftest_of_every_format_groups_the_digits_of_its_count(tmp_path: Path) -> None:
+    exported(make_policy(BOX)[0], count=1_000).write(tmp_path)
+    data = (tmp_path / "policy_vectors.bin").read_bytes()
+    (tmp_path / "all_vectors.bin").write_bytes(data)
+    checks = [check for check in run_selftests(tmp_path) if check.passed is not None]
+    assert checks
+    for check in checks:
+        assert check.text.startswith("passed: 1,000 observations, "), check
+
 
 BOX = spaces.Box(-np.inf, np.inf, (4,), np.float32)
 

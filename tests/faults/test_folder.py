@@ -138,7 +138,11 @@ def test_simulator_that_raises_ends_the_run_with_one_line(tmp_path: Path) -> Non
     config = tiny(environment={"id": "Raising-v0"})
     with pytest.raises(RunStopped) as caught:
         start(config, tmp_path / "run")
-    assert "Raising-v0 raised ZeroDivisionError: the simulator." in str(caught.value)
+    assert "raised ZeroDivisionError: the simulator (test_folder.py, line " in str(caught.value)
+    events = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
+    found = "\n".join(json.loads(events[-1])["traceback"])
+    assert "in step" in found
+    assert "test_folder.py" in found
     assert "\n" not in str(caught.value)
 
 

@@ -76,7 +76,10 @@ def train(folder: Path, run: Path, trouble: str) -> "subprocess.CompletedProcess
 @pytest.mark.parametrize(
     ("trouble", "message"),
     [
-        ("base exception", r"hostile:Hostile raised Odd: \x1b[31mred " + PLACE),
+        (
+            "base exception",
+            r"hostile:Hostile raised Odd: \x1b[31mred (hostile.py, line 15) " + PLACE,
+        ),
         ("exit", "hostile:Hostile called os._exit(0) " + PLACE),
         ("array", "hostile:Hostile returned terminated that is neither true nor false "),
         ("hang", f"hostile:Hostile has not returned from step for 1.5 s {SLOW}{PLACE}"),

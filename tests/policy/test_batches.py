@@ -131,9 +131,9 @@ def test_policy_with_number_that_is_not_finite_names_its_index(number: float) ->
     policy = make_policy(BOX)
     bad = np.array([0.0, 0.1, 0.2, number, 0.4])
     seen = "nan" if np.isnan(number) else "-inf" if number < 0 else "inf"
-    with pytest.raises(ValueError, match=f"^not a finite observation of none: {seen} at index 3$"):
+    with pytest.raises(ValueError, match=f"^not a finite .* of none: {seen} in dimension 3$"):
         policy(bad)
-    with pytest.raises(ValueError, match=f": observation 1 of the batch has {seen} at index 3$"):
+    with pytest.raises(ValueError, match=f": observation 1 .* has {seen} in dimension 3$"):
         policy(np.stack([np.zeros(5), bad]))
     assert policy(bad, check=False).shape == (3,)
 

@@ -111,6 +111,9 @@ def test_evaluate_function_that_the_user_repeats_is_played(planted: Path) -> Non
     policy = td3.load_policy(policy_file(planted, "planted:PendulumEnv"))
     with pytest.raises(UserError, match="repeat it"):
         policy.evaluate(episodes=1)
+    advice = r'repeat it: td3\.evaluate\(…, "planted:PendulumEnv"\)$'
+    with pytest.raises(UserError, match=advice):
+        td3.evaluate(planted / "policy.safetensors")
     assert not was_imported(planted)
     assert policy.evaluate(episodes=1, environment="planted:PendulumEnv").lengths == [5]
 

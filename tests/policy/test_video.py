@@ -4,12 +4,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
+from td3.config import EnvironmentConfig
+from td3.environments.factories import name_environment
 from td3.errors import UserError
 from td3.policy import video
-from td3.policy.video import add_caption, encode, play, render
+from td3.policy.video import add_caption, can_film, encode, make_renderable, play, render
 
 
 def environment(picture: Any) -> Any:
@@ -28,8 +32,57 @@ def test_render_greyscale_or_colour_gives_enlarged_rgb(shape: tuple[int, ...]) -
 
 @pytest.mark.parametrize("picture", [None, "text", np.zeros((0, 5, 3)), np.zeros((5, 5, 2))])
 def test_render_without_image_is_refused(picture: Any) -> None:
-    with pytest.raises(UserError, match="Some-v0 does not render an image as rgb_array"):
+    with pytest.raises(UserError, match="Some-v0 cannot be filmed: accept render_mode="):
         render(environment(picture))
+
+
+class Bare(gym.Env[Any, Any]):
+    """Renders nothing."""
+
+    observation_space = action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, **options: Any) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+class Draws(Bare):
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def render(self) -> Any:
+        return np.zeros((40, 40, 3), np.uint8)
+
+
+class Registered(Bare):
+    """Gymnasium, not td3, passes `render_mode` to it."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+
+
+def test_environment_without_render_is_told_what_filming_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = (
+        ' cannot be filmed: accept render_mode="rgb_array" in its constructor and return an image '
+        "from render()."
+    )
+    name, _ = name_environment(Bare)
+    with pytest.raises(UserError) as caught:
+        render(make_renderable(EnvironmentConfig(name)))
+    assert str(caught.value) == name + expected
+    spec = EnvSpec("Registered-v0", Registered)
+    monkeypatch.setitem(gym.registry, "Registered-v0", spec)
+    with pytest.raises(UserError) as caught:
+        make_renderable(EnvironmentConfig("Registered-v0"))
+    assert str(caught.value) == "Registered-v0" + expected
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(Bare, False), (Draws, True)])
+def test_can_film_only_what_renders_frames(kind: type[Bare], expected: bool) -> None:
+    assert can_film(EnvironmentConfig(name_environment(kind)[0])) is expected
 
 
 def test_encode_frames_of_different_sizes_is_refused(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def evaluate(
     if isinstance(policy, Policy):
         max_steps = max_steps or policy.max_steps
         if not isinstance(environment, gym.Env):
+            policy.task_to_play(environment or "", 'td3.evaluate(…, "{task}")')
             return policy.evaluate(
                 episodes, seed, environment=environment or "", max_steps=max_steps
             )

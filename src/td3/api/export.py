@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from td3.api.files import Files
+from td3.environments.factories import Factory
 from td3.errors import UserError
 from td3.exports.check import OBSERVATIONS, check_export
 from td3.exports.export import make_export
@@ -24,6 +25,7 @@ def export(
     check: bool = False,
     licence: str = "mit",
     film: str | os.PathLike[str] | None = None,
+    environment: "str | Factory" = "",
 ) -> Files:
     """Write a policy in other formats, as `td3 export` does.
 
@@ -40,6 +42,9 @@ def export(
             10,000 observations.
         licence: Licence in the card of "hub", an identifier of the Hub.
         film: An mp4 file for "hub". Default: the one in `videos` of the run, if there is one.
+        environment: Id, class or function of the task that gives the test vectors, instead of the
+            one in the policy file. A task `module:Env-v0` or `module:name` needs it; without it
+            their observations are random.
 
     Returns:
         The paths of the written files.
@@ -57,7 +62,8 @@ def export(
     repository = Repository(run, Path(film) if film else None, licence)
     files = Files()
     for folder, own in export_folders(policy, out, every).items():
-        made = make_export(own, formats, OBSERVATIONS if check else VECTORS, repository)
+        count = OBSERVATIONS if check else VECTORS
+        made = make_export(own, formats, count, repository, environment)
         failed = [one for one in check_export(made) if one.passed is False] if check else []
         if failed:
             raise UserError(f"The self-test {failed[0].name} failed: {failed[0].text}")

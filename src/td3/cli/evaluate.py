@@ -55,6 +55,7 @@ def run(arguments: Arguments) -> int:
         )
     import torch
 
+    from td3.cli.values import given_flags
     from td3.environments.output import output_to_stderr
     from td3.environments.watch import watch_command
     from td3.policy.load import policies_of
@@ -64,7 +65,8 @@ def run(arguments: Arguments) -> int:
 
     source = run_or_pretrained(arguments.folder, arguments.pretrained)
     torch.set_num_threads(1)  # batches of one observation gain nothing from more threads
-    command = f"td3 evaluate {shlex.quote(str(source))} --environment {{task}}"
+    flags = given_flags(arguments, "folder", "pretrained", "environment")
+    command = f"td3 evaluate {shlex.quote(str(source))} --environment {{task}}{flags}"
     with output_to_stderr(), watch_command():
         policies = policies_of(source, arguments.agent, arguments.which, arguments.variant or None)
         tasks = [policy.task_to_play(arguments.environment, command).id for policy in policies]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from td3.text import printable
+
 if TYPE_CHECKING:
     from td3.policy.policy import Policy
 
@@ -43,6 +45,10 @@ class Arguments:
     variant: str = ""
     """Class of the policy's variant, module:Class. Only for policies with their own actor; td3
     imports no module that only a file names."""
+    environment: str = ""
+    """Task that gives the test vectors instead of the one in the policy file, e.g.
+    my_package:MyEnv-v0. Needed if the task imports a Python module; td3 imports no module that
+    only a file names."""
     licence: str = "mit"
     """Licence in the card of --to hub: an identifier of the Hub, e.g. mit, apache-2.0, other."""
     film: Path | None = None
@@ -71,7 +77,7 @@ def run(arguments: Arguments) -> int:
     for folder, policy in policies.items():
         count = OBSERVATIONS if arguments.check else VECTORS
         with output_to_stderr(), watch_command():
-            made = make_export(policy, arguments.to, count, repository)
+            made = make_export(policy, arguments.to, count, repository, arguments.environment)
         paths = made.write(folder)
         checks = check_export(made) if arguments.check else []
         failed |= any(own.passed is False for own in checks)
@@ -82,18 +88,18 @@ def run(arguments: Arguments) -> int:
             "checks": [own._asdict() for own in checks],
         }
         if not arguments.json:
-            show(policy, tables[folder.name])
+            show(policy, tables[folder.name], made.vectors.problem)
     if arguments.json:
         print(json.dumps(tables if arguments.every else next(iter(tables.values()))))
     return 1 if failed else 0
 
 
-def show(policy: "Policy", table: dict[str, Any]) -> None:
-    """Print what was written and checked."""
+def show(policy: "Policy", table: dict[str, Any], problem: str) -> None:
+    """Print what was written and checked; `problem`: why the test vectors are random, or empty."""
     when = "" if policy.step is None else f", policy of step {policy.step:,}"
     print(f"Exported {policy.name}{when}")
     print("\n".join(f"Wrote {path}" for path in table["files"]))
-    if not table["recorded"]:
-        print("The test vectors are random: the task cannot run here.")
+    if problem:
+        print(printable(f"The test vectors are random: {problem}."))
     for own in table["checks"]:
         print(f"{own['name']}: {own['text']}", flush=True)

@@ -35,9 +35,30 @@ def finish(folder: Path, code: int, show: bool, quiet: bool, as_json: bool) -> N
         return
     for line in ranking(folder):
         print(line)
+    commands = next_commands(folder)
     print(f"\nRun folder: {folder}\nNext:")
-    for command in ("evaluate {} --episodes 100", "video {}", "plot {}", "report {}"):
+    for command in commands:
         print(f"  {program()} {command.format(where)}")
+
+
+def next_commands(folder: Path) -> list[str]:
+    """The commands to continue with; `{}` stands for the run folder."""
+    from td3.environments.factories import is_local
+    from td3.environments.output import output_to_stderr
+    from td3.environments.watch import watch_command
+    from td3.policy.video import can_film
+    from td3.run.folder import read_config
+
+    environment = read_config(folder)[0].environment
+    evaluate, video, others = "evaluate {} --episodes 100", "video {}", ["plot {}", "report {}"]
+    if ":" not in environment.id:
+        return [evaluate, video, *others]
+    if is_local(environment.id):  # only the program that defines it can play it
+        return others
+    repeated = f" --environment {shlex.quote(environment.id)}"
+    with output_to_stderr(), watch_command():
+        films = [video + repeated] if can_film(environment) else []
+    return [evaluate + repeated, *films, *others]
 
 
 def ranking(folder: Path) -> list[str]:

@@ -1,6 +1,8 @@
 """How flag values are read: whole numbers such as 1e6, grids such as agent.tau=0.005,0.01."""
 
 import contextlib
+import dataclasses
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,20 @@ def read_value(word: str) -> Value:
         with contextlib.suppress(ValueError):
             return kind(word)
     return word
+
+
+def given_flags(arguments: Any, *left_out: str) -> str:
+    """The flags of a command that differ from their defaults, each after a space."""
+    words: list[str] = []
+    for own in dataclasses.fields(arguments):
+        value, name = getattr(arguments, own.name), own.name.replace("_", "-")
+        if own.name in left_out or value == own.default:
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{name}")
+        else:
+            words += [f"--{name}", *map(str, value if isinstance(value, tuple) else (value,))]
+    return "".join(f" {shlex.quote(word)}" for word in words)
 
 
 ONE_WORD: dict[Any, tuple[str, Callable[[str], Any]]] = {

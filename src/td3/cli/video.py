@@ -57,6 +57,7 @@ def run(arguments: Arguments) -> int:
         raise UserError(f"--out {arguments.out} is not a file name.")
     from rich.console import Console
 
+    from td3.cli.values import given_flags
     from td3.environments.output import output_to_stderr
     from td3.environments.watch import watch_command
     from td3.policy.load import load_policy
@@ -67,7 +68,8 @@ def run(arguments: Arguments) -> int:
     policy = load_policy(
         source, arguments.agent, which=arguments.which, variant=arguments.variant or None
     )
-    command = f"td3 video {shlex.quote(str(source))} --environment {{task}}"
+    flags = given_flags(arguments, "folder", "pretrained", "environment")
+    command = f"td3 video {shlex.quote(str(source))} --environment {{task}}{flags}"
     policy.task_to_play(arguments.environment, command)
     videos = (source if source.is_dir() else source.parent) / "videos"
     out = Path(arguments.pretrained) if arguments.pretrained else videos / policy.name

@@ -72,9 +72,21 @@ def import_attribute(module: str, attribute: str, name: str) -> Any:
         if not hasattr(found, part):
             where = getattr(sys.modules.get(module), "__file__", None)
             place = f" ({Path(where).name})" if where else ""
-            raise UserError(f"The module {module}{place} has no class {attribute}.")
+            raise UserError(
+                f"The module {module}{place} has no class {attribute}{own_variants(module)}."
+            )
         found = getattr(found, part)
     return found
+
+
+def own_variants(module: str) -> str:
+    """Which variants a module defines, for an error message; empty if there are none."""
+    names = [
+        name
+        for name, own in vars(sys.modules[module]).items()
+        if isinstance(own, type) and own.__module__ == module and any(map(is_td3, own.__mro__))
+    ]
+    return f"; it has: {', '.join(names)}" if names else ""
 
 
 def check_variant_class(found: Any, name: str) -> type[Any]:

@@ -79,7 +79,7 @@ def check_environment(config: EnvironmentConfig, limit: int | None, steps: int) 
 
 def check_stepping(rollout: Rollout) -> Check:
     if rollout.error:
-        advice = "Fix the environment, or end the episode earlier; training would stop here."
+        advice = "Fix the environment; training would stop here."
         return Check("stepping", "error", rollout.error, advice)
     speed = rollout.steps / max(rollout.seconds, 1e-9)
     message = f"{rollout.steps:,} random steps, {speed:,.0f} per second; all numbers are finite"
@@ -116,10 +116,11 @@ def check_numbers(rollout: Rollout) -> Check:
         message = f"{(~moving).sum()} of {moving.size} never changed"
         return Check("numbers", "warning", message, "Check that observations show the state.")
     scales = np.sqrt(np.square(numbers[:, moving]).mean(axis=0))
-    least, most = (rollout.dimensions[moving][i] for i in (scales.argmin(), scales.argmax()))
-    message = f"typical size {number(scales.min())} in dimension {least}"
+    dimensions = np.array(rollout.dimensions)[moving]
+    least, most = (dimensions[i] for i in (scales.argmin(), scales.argmax()))
+    message = f"typical size {number(scales.min())} in {least}"
     if least != most:
-        message += f" to {number(scales.max())} in dimension {most}"
+        message += f" to {number(scales.max())} in {most}"
     if scales.max() <= SCALE_RATIO * scales.min():
         return Check("numbers", "ok", message)
     if rollout.has_image:  # training refuses to normalise images

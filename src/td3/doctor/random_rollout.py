@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.errors import RunStopped
-from td3.layout import parts_of, unstack_layout
+from td3.layout import Layout, describe_dimension, parts_of, unstack_layout
 
 SEED = 0
 AT_BOUNDS = 10  # first actions, at the bounds, where trained policies often act
@@ -31,8 +31,8 @@ class Rollout:
     rewards: list[float] = field(default_factory=list)
     numbers: list[NDArray[np.float32]] = field(default_factory=list)
     """Observations without their images."""
-    dimensions: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Where the numbers are in the flat observation."""
+    dimensions: list[str] = field(default_factory=list)
+    """What the numbers are: their dimension, and the part of the observation."""
     has_image: bool = False
     image_changed: bool = False
     episodes: list[Episode] = field(default_factory=list)
@@ -71,10 +71,11 @@ def compare_copies(rollout: Rollout, first: Environment, second: Environment, st
     stack, single = unstack_layout(first.task.layout)
     parts = [np.full(part.size, part.image is not None) for part in parts_of(single)]
     pixels = np.tile(np.concatenate(parts), stack)
-    rollout.dimensions, rollout.has_image = np.flatnonzero(~pixels), bool(pixels.any())
+    layout, rollout.has_image = first.task.layout, bool(pixels.any())
+    rollout.dimensions = [describe_dimension(layout, i) for i in np.flatnonzero(~pixels).tolist()]
     stream, clock = np.random.default_rng(SEED), time.perf_counter
     initial = first.reset(SEED)
-    compare(rollout, initial, second.reset(SEED))
+    compare(rollout, layout, initial, second.reset(SEED))
     episode_return, length = 0.0, 0
     for number in range(steps):
         action = stream.uniform(-1, 1, first.task.action_dim).astype(np.float32)
@@ -87,20 +88,26 @@ def compare_copies(rollout: Rollout, first: Environment, second: Environment, st
         rollout.numbers.append(state[~pixels])
         rollout.image_changed |= bool((state[pixels] != initial[pixels]).any())
         other, *rest = second.step(action)
-        compare(rollout, state, other, (reward, terminated, truncated) == tuple(rest))
+        compare(rollout, layout, state, other, (reward, terminated, truncated) == tuple(rest))
         episode_return, length = episode_return + reward, length + 1
         if terminated or truncated:
             rollout.episodes.append(Episode(episode_return, length, terminated))
             episode_return, length = 0.0, 0
-            compare(rollout, first.reset(), second.reset())
+            compare(rollout, layout, first.reset(), second.reset())
 
 
 def compare(
-    rollout: Rollout, one: NDArray[np.float32], other: NDArray[np.float32], rest: bool = True
+    rollout: Rollout,
+    layout: Layout,
+    one: NDArray[np.float32],
+    other: NDArray[np.float32],
+    rest: bool = True,
 ) -> None:
     """Record the first difference between two copies."""
     if rollout.difference or (rest and np.array_equal(one, other)):
         return
     places = np.flatnonzero(one != other)
-    where = f"observation dimension {places[0]}" if places.size else "the reward or episode end"
+    where = "the reward or episode end"
+    if places.size:
+        where = f"the observation, {describe_dimension(layout, int(places[0]))}"
     rollout.difference = f"after {rollout.steps} steps in {where}"

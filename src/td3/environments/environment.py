@@ -10,6 +10,7 @@ from td3.config import EnvironmentConfig
 from td3.environments.episode_info import EpisodeNumbers
 from td3.environments.simulators import make, silence_pybullet
 from td3.environments.task import Task
+from td3.environments.user_code import must_return
 from td3.environments.watch import CALL, as_run_stopped, calling
 from td3.environments.wrappers import stack_frames
 from td3.errors import RunStopped
@@ -38,8 +39,11 @@ class Environment:
         self.info = {}
         self.numbers.start()
         with calling(self.task.id, "reset"), silence_pybullet(self.task.id):
-            observation, _ = self.env.reset(seed=seed)
-        return self.task.observation(observation)
+            answer = self.env.reset(seed=seed)
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
+            given = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
+            raise RunStopped(f"{self.task.id}: {must_return('reset', given)}")
+        return self.task.observation(answer[0])
 
     def step(
         self, action: NDArray[np.floating], scaled: NDArray[Any] | None = None

@@ -5,18 +5,15 @@ import hashlib
 import importlib.metadata
 import inspect
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import td3
 from td3.environments.environment import Environment
 from td3.environments.factories import find_factory
+from td3.environments.user_code import is_own
 
-INSTALLED = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
-OWN = Path(td3.__file__).parent
 NOTED = {"td3", "gymnasium", "builtins"}
 """Packages whose versions a run records anyway."""
 
@@ -86,12 +83,6 @@ def file_of(module: ModuleType) -> Path | None:
     """The source file of a module, unless it is installed or part of td3."""
     file = getattr(module, "__file__", None)
     return Path(file) if file and is_own(Path(file)) else None
-
-
-def is_own(file: Path) -> bool:
-    """Whether a file belongs to the user."""
-    inside = any(file.is_relative_to(folder) for folder in (*INSTALLED, OWN))
-    return file.is_file() and not inside
 
 
 def source_of(kind: type) -> bytes:

@@ -14,7 +14,14 @@ from gymnasium import spaces
 from td3.environments.bounds import ActionBounds
 from td3.environments.observations import describe, observation_layout
 from td3.errors import RunStopped, UserError, first_line
-from td3.layout import Layout, Observation, flatten, layout_size, stack_layout
+from td3.layout import (
+    Layout,
+    Observation,
+    describe_dimension,
+    flatten,
+    layout_size,
+    stack_layout,
+)
 
 MAX_REWARD = float(np.finfo(np.float32).max)  # the replay buffer stores float32
 
@@ -89,8 +96,9 @@ class Task:
         # isfinite().all() takes three times as long.
         if np.count_nonzero(np.isfinite(state)) < state.size:
             where = int(np.flatnonzero(~np.isfinite(state))[0])
+            place = describe_dimension(self.layout, where)
             raise RunStopped(
-                f"{self.id} returned a non-finite observation ({state[where]} in dimension {where})"
+                f"{self.id} returned a non-finite observation ({state[where]} in {place})"
             )
         return state
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from td3.config import EnvironmentConfig
+from td3.environments.user_code import describe_wrong_return, place_of
 from td3.environments.workers.messages import Countdown
 from td3.errors import RunStopped, first_line
 from td3.signals import exit_now, is_ctrl_c, write_error
@@ -74,7 +75,10 @@ def as_run_stopped(env_id: str, error: BaseException) -> RunStopped:
         raise error
     if isinstance(error, Interrupted):
         return RunStopped(f"{env_id} {error}")
-    return RunStopped(f"{env_id} raised {type(error).__name__}: {first_line(error)}")
+    if wrong := describe_wrong_return(error):
+        return RunStopped(f"{env_id}: {wrong}")
+    raised = f"{type(error).__name__}: {first_line(error)}{place_of(error)}"
+    return RunStopped(f"{env_id} raised {raised}")
 
 
 def tell(problem: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from td3.exports.program import Array, Program, Step
+from td3.text import count as amount
 
 TEMPLATES = Path(__file__).parent / "templates"
 PER_LINE = 8
@@ -48,7 +49,7 @@ class Writer:
         for part in program.inputs:
             name = re.sub(r"\W", "_", part.name.removeprefix("observation.")).upper()
             if len(program.inputs) > 1:
-                what = f"{part.size} numbers: {plain(part.name)}"
+                what = f"{amount(part.size, 'number')}: {plain(part.name)}"
                 offsets.append(f"#define POLICY_AT_{name} {start} /* {what} */")
             start += part.size
         names = {

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from td3 import __version__
+from td3.environments.factories import Factory
 from td3.errors import UserError, nearest
 from td3.exports.c import write_c
 from td3.exports.graph_files import write_onnx, write_torch
@@ -57,10 +58,12 @@ def make_export(
     formats: Sequence[str],
     count: int = VECTORS,
     repository: Repository = Repository(),  # noqa: B008  it is immutable
+    environment: "str | Factory" = "",
 ) -> Export:
     """Translate a policy into these formats, with `count` test vectors; files hold the first 1,000.
 
     `hub` is a model repository with all other formats; `repository` describes it.
+    `environment`: the task to play instead of the one in the policy file.
     Raises UserError if a format is not known or cannot hold the policy.
     """
     for name in formats:
@@ -73,7 +76,7 @@ def make_export(
     hub = "hub" in formats
     formats = chosen_formats(policy, program, formats)
     runtime = make_runtime(program)
-    vectors = make_vectors(policy, program, runtime, count)
+    vectors = make_vectors(policy, program, runtime, count, environment=environment)
     rounding = float32_error(policy, runtime, vectors)
     files: dict[str, bytes] = {}
     for name in formats:
@@ -81,7 +84,7 @@ def make_export(
             files[file] = content.encode() if isinstance(content, str) else content
     files[VECTORS_FILE] = vectors.first(VECTORS).to_bytes()
     if hub:
-        files = {**hub_files(policy, repository, files), **files}
+        files = {**hub_files(policy, repository, files, environment), **files}
     return Export(files, runtime, vectors, rounding)
 
 

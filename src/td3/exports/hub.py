@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from td3.config import dotted, to_dict, to_toml
+from td3.environments.factories import Factory
 from td3.errors import UserError
 from td3.files import read_regular
 from td3.policy.file import policy_bytes
@@ -93,9 +94,15 @@ class Returns(NamedTuple):
 
 
 def hub_files(
-    policy: Policy, repository: Repository, exported: Mapping[str, bytes]
+    policy: Policy,
+    repository: Repository,
+    exported: Mapping[str, bytes],
+    environment: "str | Factory" = "",
 ) -> dict[str, bytes]:
-    """The files of a model repository besides the exports, README.md first."""
+    """The files of a model repository besides the exports, README.md first.
+
+    `environment`: the task to play instead of the one in the policy file.
+    """
     files = {"policy.safetensors": policy_bytes(policy.tensors, policy.card)}
     settings, versions = policy_settings(policy), policy.card.get("versions", {})
     if repository.run:
@@ -106,7 +113,7 @@ def hub_files(
     if film := film_bytes(policy, repository):
         files["replay.mp4"] = film
     names = [name for name in FILES if name in files or name in exported]
-    returns = measure(policy)
+    returns = measure(policy, environment)
     card = CARD.format(
         header=front_matter(policy, repository.licence, returns),
         task=escape(policy.environment.id),
@@ -138,7 +145,7 @@ def front_matter(policy: Policy, licence: str, returns: Returns) -> str:
     return "\n".join(f"{key}: {json.dumps(value)}" for key, value in table.items())
 
 
-def measure(policy: Policy) -> Returns:
+def measure(policy: Policy, environment: "str | Factory" = "") -> Returns:
     """The returns of test episodes: stored in the policy, played now, or those of training."""
     tested = policy.card.get("tested")
     if isinstance(tested, dict):
@@ -148,7 +155,7 @@ def measure(policy: Policy) -> Returns:
         )
         return Returns(mean, std, returns_text(tested["episodes"], mean, std, (low, high)))
     try:
-        found = policy.evaluate(EPISODES)
+        found = policy.evaluate(EPISODES, environment=environment)
     except UserError:  # for example its simulator is not installed
         mean, std = policy.mean_return, float(policy.card.get("std_return", "nan"))
         text = (

@@ -181,8 +181,8 @@ def selftest(policy: Any, path: pathlib.Path) -> int:
     safe = not policy.ok
     passed = safe and largest <= TOLERANCE and count > 0
     print(
-        f"{'passed' if passed else 'FAILED'}: {count} observations, largest error {largest:.1e} of "
-        f"the action range, NaN {'refused' if safe else 'ACCEPTED'}, "
+        f"{'passed' if passed else 'FAILED'}: {count:,} observations, largest error {largest:.1e} "
+        f"of the action range, NaN {'refused' if safe else 'ACCEPTED'}, "
         f"median {1e6 * float(np.median(seconds)):.1f} us per action"
     )
     return 0 if passed else 1

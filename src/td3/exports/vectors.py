@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from td3.environments.environment import Environment
-from td3.errors import RunStopped, UserError
+from td3.environments.factories import Factory
+from td3.errors import RunStopped, UserError, first_line
 from td3.exports.program import Array, Input, Program
 from td3.exports.runtime import Policy as Runtime
 from td3.policy.policy import Policy
+from td3.policy.trust import unnamed_module
 
 VECTORS = 1_000
 MOST_NUMBERS = 4_000_000  # 16 MB; policies of images get fewer vectors
@@ -21,12 +23,17 @@ class Vectors(NamedTuple):
     """(count, stack, inputs), oldest first."""
     actions: NDArray[np.float64]
     """(count, outputs), in the units of the environment."""
-    recorded: bool
-    """Whether the observations come from the task; otherwise they are random numbers."""
+    problem: str = ""
+    """Why the observations are random numbers; empty if they come from the task."""
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the observations come from the task; otherwise they are random numbers."""
+        return not self.problem
 
     def first(self, count: int) -> "Vectors":
         """The first of them."""
-        return Vectors(self.observations[:count], self.actions[:count], self.recorded)
+        return Vectors(self.observations[:count], self.actions[:count], self.problem)
 
     def to_bytes(self) -> bytes:
         """Observations as float32, then actions as float64, little-endian."""
@@ -34,15 +41,26 @@ class Vectors(NamedTuple):
 
 
 def make_vectors(
-    policy: Policy, program: Program, runtime: Runtime, count: int = VECTORS, seed: int = 0
+    policy: Policy,
+    program: Program,
+    runtime: Runtime,
+    count: int = VECTORS,
+    seed: int = 0,
+    environment: "str | Factory" = "",
 ) -> Vectors:
-    """Play the policy's task and record observations; without the task, draw them."""
+    """Play the policy's task and record observations; without the task, draw them.
+
+    `environment`: the task to play instead of the one in the policy file. It must work.
+    """
     count = max(8, min(count, MOST_NUMBERS // (program.stack * program.input_size)))
     generator = np.random.default_rng(seed)
+    states, problem = None, ""
     try:
-        states, recorded = play(policy, count, generator), True
-    except (UserError, RunStopped):  # for example its simulator is not installed
-        states, recorded = None, False
+        states = play(policy, count, generator, environment)
+    except (UserError, RunStopped) as error:  # for example its simulator is not installed
+        if environment:
+            raise
+        problem = why_random(policy.environment.id, error)
     if states is None:
         observations = draw(program, count, generator)
     else:
@@ -50,12 +68,23 @@ def make_vectors(
         observations = np.stack(
             [raw_observations(program.inputs, frames[:, k]) for k in range(program.stack)], axis=1
         )
-    return Vectors(observations, actions_of(runtime, observations), recorded)
+    return Vectors(observations, actions_of(runtime, observations), problem)
 
 
-def play(policy: Policy, count: int, generator: np.random.Generator) -> NDArray[np.float32]:
+def why_random(task: str, error: Exception) -> str:
+    """Why the task was not played, as one sentence without its final point."""
+    if module := unnamed_module(task):
+        return (
+            f"td3 did not import the module {module} of the task; name it with --environment {task}"
+        )
+    return first_line(error)
+
+
+def play(
+    policy: Policy, count: int, generator: np.random.Generator, task: "str | Factory" = ""
+) -> NDArray[np.float32]:
     """Flat states of the task, with exploration noise in every third step."""
-    environment = Environment(policy.task_to_play())
+    environment = Environment(policy.task_to_play(task))
     try:
         policy.check_fits(environment.task)
         states = [environment.reset(seed=int(generator.integers(2**31)))]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from td3.layout import Layout, Observation, flatten, layout_size
+from td3.layout import Layout, Observation, describe_dimension, flatten, layout_size
 
 
 def batch_length(layout: Layout, batch: Any, stack: tuple[int, ...] = ()) -> int:
@@ -67,8 +67,8 @@ def flatten_batch(layout: Layout, batch: Any) -> Observation:
     return np.array(rows, dtype=np.float32).reshape(length, width)
 
 
-def describe_not_finite(state: Observation) -> str:
+def describe_not_finite(layout: Layout, state: Observation) -> str:
     """Which number of one flat state or of a batch is the first that is not finite."""
     where = np.argwhere(~np.isfinite(state))[0].tolist()
     row = f"observation {where[0]} of the batch has " if len(where) > 1 else ""
-    return f"{row}{state[tuple(where)]} at index {where[-1]}"
+    return f"{row}{state[tuple(where)]} in {describe_dimension(layout, where[-1])}"

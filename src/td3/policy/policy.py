@@ -123,9 +123,8 @@ class Policy:
             state = self.flatten_batch(observation, error)
         # isfinite().all() takes three times as long.
         if check and np.count_nonzero(np.isfinite(state)) < state.size:
-            raise ValueError(
-                f"not a finite observation of {self.environment.id}: {describe_not_finite(state)}"
-            )
+            what = describe_not_finite(self.layout, state)
+            raise ValueError(f"not a finite observation of {self.environment.id}: {what}")
         return self.bounds.scale(self.act(state))
 
     def flatten_batch(self, observations: Any, error: Exception) -> Observation:

@@ -61,12 +61,18 @@ def check_task(name: str, task: str, command: str) -> None:
         )
     if not TASK_ID.fullmatch(task):
         raise UserError(f"The policy {name} names no valid task: {task!r}.")
-    module, _, own = task.rpartition(":")
-    if module and (module not in sys.modules or not is_registered(own)):
+    if module := unnamed_module(task):
         raise UserError(
             f"The policy {name} names the task {task}, which imports the Python module "
             f"{module}. If you trust it, repeat it: {command.replace('{task}', task)}"
         )
+
+
+def unnamed_module(task: str) -> str:
+    """The module that a task imports although the user did not name it; empty if there is none."""
+    module, _, own = task.rpartition(":")
+    named = task in GIVEN or (module in sys.modules and is_registered(own))
+    return "" if named or is_local(task) or not TASK_ID.fullmatch(task) else module
 
 
 def check_arguments(name: str, kwargs: Any, environment: str) -> None:

@@ -1,10 +1,12 @@
 """Film a trained policy as mp4 (for watching) and GIF (for a README)."""
 
 import subprocess
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ from td3.config import EnvironmentConfig
 from td3.environments.environment import Environment
 from td3.environments.watch import CALL, Interrupted, as_run_stopped
 from td3.environments.wrappers import track_with_camera
-from td3.errors import UserError, first_line
+from td3.errors import RunStopped, UserError, first_line
 from td3.files import TEMPORARY, check_output, make_writable, remove
 from td3.policy.evaluation import episode_seeds
 from td3.policy.policy import Policy
@@ -20,6 +22,11 @@ from td3.policy.policy import Policy
 Frame = NDArray[np.uint8]
 SMALLEST_HEIGHT = 240
 NEEDS_EXTRA = "Videos need an extra: pip install 'td3[video]'"
+NOT_FILMED = (
+    '{} cannot be filmed: accept render_mode="rgb_array" in its constructor and return an image '
+    "from render()."
+)
+REFUSED_MODE = ("unexpected keyword argument 'render_mode'", "() takes no arguments")
 GIF_FPS, GIF_WIDTH, GIF_SECONDS, GIF_COLORS = 20, 320, 10, 128
 
 
@@ -80,9 +87,24 @@ def make_renderable(config: EnvironmentConfig) -> Environment:
     try:
         return Environment(config, render_mode="rgb_array")
     except UserError as error:
-        if "unexpected keyword argument 'render_mode'" in str(error):
-            raise UserError(f"{config.id} cannot render rgb_array frames.") from error
+        if any(text in str(error) for text in REFUSED_MODE):
+            raise UserError(NOT_FILMED.format(config.id)) from error
         raise
+
+
+def can_film(config: EnvironmentConfig) -> bool:
+    """Whether an environment states that it renders frames; it is made, but not reset."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium warns about a mode that is not stated
+            environment = make_renderable(config)
+    except (RunStopped, UserError):
+        return False
+    env = environment.env
+    draws = type(env.unwrapped).render is not gym.Env.render
+    stated = "rgb_array" in (env.metadata or {}).get("render_modes", ())
+    environment.close()
+    return draws and (stated or env.render_mode == "rgb_array")
 
 
 def play(
@@ -122,6 +144,8 @@ def render(environment: Environment) -> Frame:
         frame: Any = environment.env.render()
     except Interrupted as error:
         raise as_run_stopped(environment.task.id, error) from error
+    except NotImplementedError as error:
+        raise UserError(NOT_FILMED.format(environment.task.id)) from error
     except Exception as error:
         reason = first_line(error)
         raise UserError(f"{environment.task.id} cannot be rendered here: {reason}.") from error
@@ -132,7 +156,7 @@ def render(environment: Environment) -> Frame:
     if isinstance(frame, np.ndarray) and frame.shape[2:] == (1,):
         frame = frame.repeat(3, axis=2)
     if not isinstance(frame, np.ndarray) or frame.shape[2:] not in ((3,), (4,)) or not frame.size:
-        raise UserError(f"{environment.task.id} does not render an image as rgb_array.")
+        raise UserError(NOT_FILMED.format(environment.task.id))
     factor = -(-SMALLEST_HEIGHT // len(frame))
     larger = frame[..., :3].repeat(factor, axis=0).repeat(factor, axis=1)
     return np.ascontiguousarray(larger, dtype=np.uint8)

@@ -231,7 +231,7 @@ async function selftest(path) {
   const passed = safe && count > 0 && largest <= TOLERANCE;
   times.sort((a, b) => a - b);
   console.log(
-    `${passed ? "passed" : "FAILED"}: ${count} observations, largest error ` +
+    `${passed ? "passed" : "FAILED"}: ${count.toLocaleString("en")} observations, largest error ` +
       `${largest.toExponential(1)} of the action range, NaN ${safe ? "refused" : "ACCEPTED"}, ` +
       `median ${(1000 * times[times.length >> 1]).toFixed(1)} us per action`,
   );

@@ -109,10 +109,15 @@ int main(int argc, char **argv)
     seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
     safe = refuses_nan();
     passed = safe && largest <= TOLERANCE;
-    printf("%s: %lu observations, largest error %.1e of the action range, NaN %s, "
+    printf("%s: ", passed ? "passed" : "FAILED");
+    if (count >= 1000)
+        printf("%lu,%03lu", (unsigned long)count / 1000, (unsigned long)count % 1000);
+    else
+        printf("%lu", (unsigned long)count);
+    printf(" observations, largest error %.1e of the action range, NaN %s, "
            "mean %.1f us per action, %lu bytes of memory\n",
-           passed ? "passed" : "FAILED", (unsigned long)count, largest,
-           safe ? "refused" : "ACCEPTED", 1e6 * seconds / (double)k, (unsigned long)sizeof(policy_t));
+           largest, safe ? "refused" : "ACCEPTED", 1e6 * seconds / (double)k,
+           (unsigned long)sizeof(policy_t));
     free(data);
     return passed ? 0 : 1;
 }
