@@ -110,6 +110,6 @@ def test_environment_that_turns_off_gradients_or_hangs_in_close_changes_nothing(
         start = time.monotonic()
         done = train(folder, tmp_path / f"run {trouble}", trouble)
         assert (done.returncode, done.stderr) == (0, "")
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 300  # close sleeps for 600
     assert different(tmp_path / "run ", tmp_path / "run gradients") == []
     assert different(tmp_path / "run ", tmp_path / "run close") == []
