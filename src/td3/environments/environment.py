@@ -39,7 +39,7 @@ class Environment:
         self.info = {}
         self.numbers.start()
         with calling(self.task.id, "reset"), silence_pybullet(self.task.id):
-            answer = self.env.reset(seed=seed)
+            answer: Any = self.env.reset(seed=seed)
         if not isinstance(answer, tuple | list) or len(answer) != 2:
             given = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
             raise RunStopped(f"{self.task.id}: {must_return('reset', given)}")
