@@ -182,7 +182,7 @@ class Endless(gym.Env[Any, Any]):
         (["throughput", "CartPole-v1"], "continuous actions"),
         (["throughput", "Endless-v0", "--recipe", "course"], "--recipe paper"),
         (["updat"], "updat"),
-        ([], "update, throughput"),
+        ([], "Give update or throughput."),
         (["paper"], "td3 bench paper moved: run `python -m benchmarks paper …` from a checkout"),
         (["peers", "--threads", "1", "2"], "td3 bench peers moved"),
     ],

@@ -227,7 +227,7 @@ def test_evaluate_pretrained_reproduces_the_stated_return(
     assert output.startswith(
         "Pendulum-v1, 1 episode: mean return ± standard deviation over episodes\n"
     )
-    assert re.search(r"over 5 other episodes; reproduced: expected .* \(99 % interval\)\n", output)
+    assert re.search(r" over 5 other episodes\nreproduced: expected .* \(99 % interval\)\n", output)
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,6 @@ def test_train_with_bad_grid_fails_with_one_sentence(
     "words",
     [
         "train Pendulum-v1 --grid agent.tau=0.1,0.2 --grid agent.discount=0.9,0.99",
-        "train Pendulum-v1 --callback my:One --callback my:Two",
         "export --pretrained Hopper-v5 --to c --to js",
     ],
 )

@@ -126,6 +126,12 @@ def has_checkpoints(run: Path, populations: int) -> bool:
     return all(folder.is_dir() and newest_complete(folder) for folder in folders)
 
 
+def populations_in(storage: Path) -> set[str]:
+    """Populations of which the storage has a checkpoint."""
+    found = storage.glob("out-*/000?/checkpoints/*/manifest.json")
+    return {path.parents[2].name for path in found}
+
+
 def test_killed_driver_node_and_process_give_results_of_one_machine(project: Project) -> None:
     run = project.runs / "out"
     driver = project.on_cluster(5, "out")
@@ -158,7 +164,7 @@ def test_ctrl_c_saves_everywhere_and_resume_takes_checkpoints_from_storage(
 ) -> None:
     run, storage = project.runs / "out", project.folder / "storage"
     driver = project.on_cluster(2, "out", "--populations", "2", "--storage", "storage")
-    until(lambda: len(list(storage.glob("out-*/000?/checkpoints/*/manifest.json"))) == 2, driver)
+    until(lambda: len(populations_in(storage)) == 2, driver)
     driver.send_signal(signal.SIGINT)
     project.gate.touch()
     end(driver, 130)

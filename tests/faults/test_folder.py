@@ -185,7 +185,7 @@ def test_ctrl_c_with_gymnasium_workers_saves_and_exits_130(tmp_path: Path) -> No
 def test_refused_resume_changes_nothing(run: Path) -> None:
     before = (run / "metrics.jsonl").read_bytes()
     (run / "metrics.jsonl").write_bytes(before + before[:100])
-    with pytest.raises(UserError, match="is finished"):
+    with pytest.raises(UserError, match="already has 300 steps"):
         resume(run, steps=200)
     assert (run / "metrics.jsonl").read_bytes() == before + before[:100]
 

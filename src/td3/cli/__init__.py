@@ -39,6 +39,7 @@ COMMANDS = {
 
 HELP = {"-h", "--help", "--help-all"}
 LONGEST_MESSAGE = 1000
+ADDS = {"--callback"}  # list flags of which each one adds a value
 
 OVERVIEW = """\
 usage: td3 COMMAND [OPTIONS]      (help on one command: td3 COMMAND --help)
@@ -156,7 +157,7 @@ def parse(kind: Any, command: str, words: list[str], default: Any = None) -> Any
 def refuse_second_list(kind: Any, command: str, words: list[str]) -> None:
     """Refuse a list flag that stands twice: tyro would drop the first values."""
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
-    for flag in {flag for flag in flags if flags.count(flag) > 1}:
+    for flag in {flag for flag in flags if flags.count(flag) > 1} - ADDS:
         from td3.cli.help import chosen, options
 
         _, own = chosen(command, kind, words)

@@ -228,13 +228,16 @@ def temporary_folder(run: str) -> Path:
 
 
 def is_worker(folder: Path) -> bool:
-    """Whether the worker that made a folder is alive."""
+    """Whether the worker that made a folder is alive; one that nobody waited for is not."""
     pid = folder.name.removesuffix(SNAPSHOT).rpartition("-")[2]
     try:
         os.kill(int(pid), 0)
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return not Path("/proc/self").exists()  # it ended just now, unless there is no /proc
     except (OSError, ValueError):
         return False
-    return True
+    return state != "Z"
 
 
 def sweep(run: str) -> None:
