@@ -155,3 +155,11 @@ def test_check_environments_too_many_for_the_memory_are_refused(free: dict[str, 
     workers = dataclasses.replace(many, environment=EnvironmentConfig(workers=1_000))
     with pytest.raises(UserError, match=r"^100,000 environments in 1,000 workers need about 50.0"):
         memory.check_environments(workers, 0)
+
+
+def test_check_disk_ignores_a_file_that_another_process_removes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "replay" / "000000100.rows"
+    monkeypatch.setattr(Path, "glob", lambda folder, pattern: [gone])
+    memory.check_disk(Config(), CHEETAH, "memory", tmp_path)

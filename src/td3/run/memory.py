@@ -158,7 +158,7 @@ def check_disk(config: Config, task: Task, place: str, folder: Path) -> None:
     """Refuse a run that will not fit on its disk."""
     needed = disk_bytes(config, task, place)
     existing = [*folder.glob("replay/*"), *folder.glob(IMAGES_FILE)]
-    free = shutil.disk_usage(folder).free + sum(file.lstat().st_size for file in existing)
+    free = shutil.disk_usage(folder).free + sum(map(size_of, existing))
     if needed > free:
         what = "Checkpoints, which contain the replay buffer, will need"
         if place == "disk":
@@ -168,6 +168,14 @@ def check_disk(config: Config, task: Task, place: str, folder: Path) -> None:
             f"{what} {data_size(needed)}, but the disk of {folder} has room for "
             f"{data_size(free)}; make room{fewer}, or use another disk."
         )
+
+
+def size_of(file: Path) -> int:
+    """0 if it is gone: the run may be in use, and its process removes old files."""
+    try:
+        return file.lstat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def device_bytes(device: str) -> int:
