@@ -27,7 +27,7 @@ Curve = list[tuple[int, Scored]]
 
 
 def write_page(folder: Path, out: Path, step: int = 0) -> list[Path]:
-    """Write `out` (Markdown) and beside it two figures; return all files.
+    """Write `out` (Markdown) and next to it two figures; return all files.
 
     Args:
         folder: Results of `python -m benchmarks campaign PLAN collect`.
